@@ -1,0 +1,43 @@
+# Two commands: `make run` opens the explorer, `make test` proves it. Both start from an empty machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8501
+
+.PHONY: run test check bench example browser clean
+.DEFAULT_GOAL := run
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.txt | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements.txt requirements-dev.txt | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	@touch $(VENV)/.run $@
+
+run: $(VENV)/.run
+	$(BIN)/python -m streamlit run streamlit_app.py --server.port $(PORT)
+
+browser:
+	@$(PYTHON) tests/browser/install.py
+
+# the browser tests measure times, so they have the machine to themselves
+test: $(VENV)/.dev browser
+	PYTHON=$(BIN)/python ./check --fast
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/browser
+	$(BIN)/python -m pytest tests/browser
+
+check: $(VENV)/.dev
+	PYTHON=$(BIN)/python ./check
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.bench
+
+example: $(VENV)/.run
+	$(BIN)/python -m app.example
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .ruff_cache

@@ -1,0 +1,131 @@
+"""What is selected: read from the address and clamped, with a sentence for each change."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Default = TypeVar("Default", int, None)
+
+VIEWS = ("overview", "node")
+PHASES = ("prefill", "decode")
+MODELS = ("k3",)
+"""The released sizes that can be priced."""
+SOURCES = ("k3-mini",)
+"""The models that can run."""
+LONGEST_PROMPT_IN_URL = 1_500
+LONGEST_NEW_TOKENS = 256
+LARGEST_BATCH = 1_024
+EXAMPLE_NODE = "mla/kv_cache"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """One address, understood: each field valid by itself; whether the node exists is not known."""
+
+    view: str = "overview"
+    model: str = MODELS[0]
+    source: str = SOURCES[0]
+    node: str = EXAMPLE_NODE
+    at: str | None = None
+    layer: int | None = None
+    phase: str = "decode"
+    context: int = 4_096
+    batch: int = 1
+    prompt: str | None = None
+    new: int | None = None
+    seed: int = 0
+    step: int | None = None
+    token: int | None = None
+    head: int | None = None
+    run: str | None = None
+    notices: tuple[str, ...] = field(default=(), compare=False)
+
+
+class _Reader:
+    """Takes parameters one by one and keeps a sentence for each that had to change."""
+
+    def __init__(self, parameters: Mapping[str, str]) -> None:
+        self.parameters = parameters
+        self.notices: list[str] = []
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        asked = self.parameters.get(name)
+        if asked is None or asked in allowed:
+            return default if asked is None else asked
+        self.notices.append(
+            f"The address asks for {name} {_shown(asked)}, which is not one of "
+            f"{', '.join(allowed)}; showing {default}."
+        )
+        return default
+
+    def number(self, name: str, low: int, high: int, default: Default) -> int | Default:
+        asked = self.parameters.get(name)
+        if asked is None:
+            return default
+        value = _whole(asked)
+        if value is None:
+            shown = "the default" if default is None else f"{default:,}"
+            self.notices.append(
+                f"The address asks for {name} {_shown(asked)}, which is not a whole number; "
+                f"showing {shown}."
+            )
+            return default
+        clamped = min(max(value, low), high)
+        if clamped != value:
+            self.notices.append(
+                f"The address asks for {name} {_shown(asked)}; it goes from {low:,} to {high:,}, "
+                f"so {clamped:,} is shown."
+            )
+        return clamped
+
+    def text(self, name: str, pattern: str, longest: int) -> str | None:
+        asked = self.parameters.get(name)
+        if asked is None or (len(asked) <= longest and re.fullmatch(pattern, asked)):
+            return asked
+        self.notices.append(
+            f"The address asks for {name} {_shown(asked)}, which cannot be one; it is left out."
+        )
+        return None
+
+
+def _shown(asked: str) -> str:
+    """What was asked, quoted, cut in the middle and without control characters."""
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in asked)
+    return repr(printable if len(printable) <= 40 else f"{printable[:24]}…{printable[-12:]}")
+
+
+def _whole(asked: str) -> int | None:
+    """A whole number as people write it in addresses: `4096`, `4,096`, `1e6`."""
+    try:
+        value = float(asked.replace(",", "").replace("_", ""))
+    except ValueError:
+        return None
+    if value != value:  # not a number
+        return None
+    return int(min(max(value, -1e15), 1e15))
+
+
+def selection(parameters: Mapping[str, str], *, longest_context: int) -> Selection:
+    """The address as a `Selection`: unknown values fall back, numbers are clamped, both said."""
+    read = _Reader(parameters)
+    view = read.choice("view", VIEWS, "node" if "node" in parameters else "overview")
+    return Selection(
+        view=view,
+        model=read.choice("model", MODELS, MODELS[0]),
+        source=read.choice("source", SOURCES, SOURCES[0]),
+        node=read.text("node", r"[\w./-]+", 120) or EXAMPLE_NODE,
+        at=read.text("at", r"[\w.]+", 120),
+        layer=read.number("layer", 0, 10_000, None),
+        phase=read.choice("phase", PHASES, "decode"),
+        context=read.number("context", 1, longest_context, min(4_096, longest_context)),
+        batch=read.number("batch", 1, LARGEST_BATCH, 1),
+        prompt=parameters.get("prompt"),
+        new=read.number("new", 0, LONGEST_NEW_TOKENS, None),
+        seed=read.number("seed", 0, 2**31 - 1, 0),
+        step=read.number("step", 0, LONGEST_NEW_TOKENS, None),
+        token=read.number("token", 0, 1_000_000, None),
+        head=read.number("head", 0, 10_000, None),
+        run=read.text("run", r"[0-9a-f]{6,64}", 64),
+        notices=tuple(read.notices),
+    )
