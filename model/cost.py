@@ -1,0 +1,37 @@
+"""What a model costs: the one owner of every size formula, and the public face of `cost_*.py`."""
+
+from model import cost_memory, cost_residuals, cost_shape, cost_weights
+from model.cost_facts import FACTS, Fact, fact
+from model.cost_kept import BYTES, Kept, kept, kept_kinds, total_kept_bytes
+from model.cost_parameters import (
+    Parameters,
+    layer_total,
+    module_parameters,
+    parameters,
+    weight_bytes,
+)
+from model.cost_sizes import Case, Phase
+from model.cost_terms import Term, Value
+
+FACT_MODULES = (cost_memory, cost_residuals, cost_shape, cost_weights)
+"""Importing them registers their facts."""
+
+__all__ = [
+    "BYTES",
+    "FACTS",
+    "Case",
+    "Fact",
+    "Kept",
+    "Parameters",
+    "Phase",
+    "Term",
+    "Value",
+    "fact",
+    "kept",
+    "kept_kinds",
+    "layer_total",
+    "module_parameters",
+    "parameters",
+    "total_kept_bytes",
+    "weight_bytes",
+]

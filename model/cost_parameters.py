@@ -1,0 +1,172 @@
+"""Parameter counts of modules, layers and models, and what they weigh as released."""
+
+import math
+from dataclasses import dataclass
+
+from model.config import KimiConfig
+from model.cost_modules import layer_kinds, layer_modules, parameter_axes
+from model.cost_sizes import Case
+from model.cost_terms import Term, Value, total
+from model.presets import preset
+
+EXPERTS = "block_sparse_moe.experts"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameters:
+    """The text model's parameters; vision is not counted."""
+
+    total: int
+    routed: int
+    """In routed experts, all of them."""
+    active: int
+    """That one token multiplies: the chosen experts and everything else but the embedding table."""
+    active_with_embedding: int
+    active_without_embedding_and_head: int
+    tensors: int
+    """Tensors of the released checkpoint."""
+
+
+def parameter_count(case: Case, axes: tuple[str, ...], owner: str) -> Term:
+    first, *rest = (case.axis(axis, owner) for axis in axes if axis != "1")
+    for axis in rest:
+        first = first * axis
+    return first
+
+
+def _numel(case: Case, axes: tuple[str, ...], owner: str) -> int:
+    return int(parameter_count(case, axes, owner).value)
+
+
+def module_parameters(config: KimiConfig, path: str, layer: int | None = None) -> Value:
+    """Parameters below `path`, a module or parameter inside `layer` (or, without one, at the top).
+
+    The empty path is the whole layer. `block_sparse_moe.experts.0` is one routed expert.
+    """
+    return module_term(config, path, layer).as_value("parameters")
+
+
+def module_term(config: KimiConfig, path: str, layer: int | None) -> Term:
+    """As `module_parameters`, still a term of larger formulas."""
+    case = Case(config=config)
+    one_expert = path.startswith(f"{EXPERTS}.") and path.split(".")[2].isdecimal()
+    name = ".".join([EXPERTS, *path.split(".")[3:]]) if one_expert else path
+    parts = [
+        # sorted, so that equal sizes are gathered whichever way round the matrix stands
+        parameter_count(case, tuple(sorted(axes[1:] if one_expert else axes)), owner)
+        for parameter, (owner, axes) in parameter_axes(config, layer).items()
+        if _is_below(parameter, name)
+    ]
+    if not parts and not _is_module(config, path, layer):
+        where = "the model's top" if layer is None else f"layer {layer}"
+        raise LookupError(f"There is no module {path!r} in {where}.")
+    return total(parts)
+
+
+def _is_below(parameter: str, path: str) -> bool:
+    stem = parameter.removesuffix(".weight")
+    return path in ("", parameter, stem) or parameter.startswith(f"{path}.")
+
+
+def _is_module(config: KimiConfig, path: str, layer: int | None) -> bool:
+    return layer is not None and path in layer_modules(config, layer)
+
+
+def layer_total(config: KimiConfig, layer: int | None) -> int:
+    """Parameters of one layer, or of everything outside the layers."""
+    case = Case(config=config)
+    return sum(_numel(case, axes, owner) for owner, axes in parameter_axes(config, layer).values())
+
+
+def routed_in_layer(config: KimiConfig) -> int:
+    """Parameters of all routed experts of one layer."""
+    layer = first_layer(config, feed_forward="moe")
+    return int(module_parameters(config, EXPERTS, layer).value)
+
+
+def first_layer(
+    config: KimiConfig, *, mixer: str | None = None, feed_forward: str | None = None
+) -> int:
+    """The first layer of a kind; LookupError when the model has none."""
+    for (has_mixer, has_feed_forward), layers in layer_kinds(config).items():
+        if mixer in (None, has_mixer) and feed_forward in (None, has_feed_forward):
+            return layers[0]
+    raise LookupError(f"This model has no layer of the kind {mixer or feed_forward!r}.")
+
+
+def parameters(config: KimiConfig) -> Parameters:
+    kinds = layer_kinds(config)
+    everything = layer_total(config, None) + sum(
+        len(layers) * layer_total(config, layers[0]) for layers in kinds.values()
+    )
+    moe_layers = config.feed_forwards.count("moe")
+    routed = moe_layers * routed_in_layer(config) if moe_layers else 0
+    idle = routed - routed * config.num_experts_per_token // config.num_experts if routed else 0
+    embedding = config.vocab_size * config.hidden_size
+    head = 0 if config.tie_word_embeddings else embedding
+    return Parameters(
+        total=everything,
+        routed=routed,
+        active=everything - idle - embedding,
+        active_with_embedding=everything - idle,
+        active_without_embedding_and_head=everything - idle - embedding - head,
+        tensors=num_tensors(config),
+    )
+
+
+def storage(config: KimiConfig) -> str:
+    """How the weights are stored: the released K3 and K2 are quantized, anything else is bf16."""
+    if config == preset("k3"):
+        return "mxfp4"
+    return "fp8" if config == preset("k2") else "bf16"
+
+
+def num_tensors(config: KimiConfig) -> int:
+    """Tensors of the checkpoint, in which every expert is a tensor of its own."""
+    form = storage(config)
+    counts = {None: 1} | {layers[0]: len(layers) for layers in layer_kinds(config).values()}
+    return sum(
+        layers * sum(_files_of(config, form, name, axes) for name, (_, axes) in axes_of.items())
+        for layer, layers in counts.items()
+        for axes_of in [parameter_axes(config, layer)]
+    )
+
+
+def _files_of(config: KimiConfig, form: str, name: str, axes: tuple[str, ...]) -> int:
+    """Tensors that one of our parameters is stored as: itself, its scales, one an expert."""
+    experts = config.num_experts if name.startswith(EXPERTS) else 1
+    return experts * (2 if _is_quantized(form, name, axes) else 1)
+
+
+def _is_quantized(form: str, name: str, axes: tuple[str, ...]) -> bool:
+    if form == "mxfp4":
+        return name.startswith(EXPERTS)
+    unquantized = ("embed_tokens", "lm_head", "block_sparse_moe.gate.", "norm")
+    return form == "fp8" and len(axes) > 1 and not name.startswith(unquantized)
+
+
+FLOAT32_PARAMETERS = ("conv1d.weight", "A_log", "dt_bias", "o_norm.weight", "correction_bias")
+"""Stored in float32 beside a bf16 trunk, by the end of their names."""
+
+
+def weight_bytes(config: KimiConfig) -> int:
+    """Bytes of the checkpoint's tensors in the released format."""
+    counts = {None: 1} | {layers[0]: len(layers) for layers in layer_kinds(config).values()}
+    case, form = Case(config=config), storage(config)
+    return sum(
+        layers * _stored_bytes(case, form, name, owner, axes)
+        for layer, layers in counts.items()
+        for name, (owner, axes) in parameter_axes(config, layer).items()
+    )
+
+
+def _stored_bytes(case: Case, form: str, name: str, owner: str, axes: tuple[str, ...]) -> int:
+    count = _numel(case, axes, owner)
+    if _is_quantized(form, name, axes):
+        if form == "mxfp4":
+            # half a byte a value, and one byte of scale for 32 of them
+            return count // 2 + count // 32
+        *_, rows, columns = (int(case.axis(axis, owner).value) for axis in axes)
+        blocks = math.ceil(rows / 128) * math.ceil(columns / 128)
+        return count + 4 * blocks * (count // (rows * columns))
+    return count * (4 if name.endswith(FLOAT32_PARAMETERS) else 2)
