@@ -1,0 +1,54 @@
+// Sets up once a mount; new data redraw the same mount.
+
+const FIGURES = { heat: heatView, depth: depthView };
+
+/** @param {{data: any, parentElement: ShadowRoot}} component */
+export default function ({ data, parentElement }) {
+  const view = parentElement.kimiscope ?? (parentElement.kimiscope = mount(parentElement));
+  view.show(data);
+  return view.stop;
+}
+
+/** @param {ShadowRoot} parent */
+function mount(parent) {
+  const root = make("div", { class: "figure" });
+  parent.append(root);
+  const view = {
+    root, data: null, redraw: () => {},
+    state: { scale: "this", lock: null, hover: null, token: null, read: null, table: false },
+    show(data) {
+      const before = view.data;
+      view.data = data;
+      if (!before || before.run !== data.run || before.node !== data.node || before.layer !== data.layer) {
+        view.state.lock = view.state.hover = view.state.read = null;
+      }
+      if (!before || before.token !== data.token || before.run !== data.run) view.state.token = data.token;
+      view.render();
+    },
+    render() {
+      root.classList.remove("stale");
+      root.replaceChildren();
+      FIGURES[view.data.kind](view);
+    },
+  };
+  const stale = (event) => {
+    const next = event.detail ?? {}, now = view.data;
+    const moved = next.node !== now.node || (next.layer !== undefined && next.layer !== null && Number(next.layer) !== now.layer);
+    root.classList.toggle("stale", moved);
+  };
+  let width = 0;
+  const watch = new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    view.redraw();
+  });
+  window.addEventListener("kimiscope:node", stale);
+  watch.observe(root);
+  view.stop = () => {
+    window.removeEventListener("kimiscope:node", stale);
+    watch.disconnect();
+    delete parent.kimiscope;
+    root.remove();
+  };
+  return view;
+}

@@ -1,0 +1,42 @@
+"""A figure of numbers that the browser draws, reads out, locks and exports."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streamlit.components.v2 import component
+
+HERE = Path(__file__).parent
+PARTS = (
+    "types.js",
+    "format.js",
+    "colour.js",
+    "parts.js",
+    "heat.js",
+    "heat_view.js",
+    "export.js",
+    "table.js",
+    "steps.js",
+    "depth.js",
+    "main.js",
+)
+"""In the order of their needs; a component is one module and cannot import a path."""
+
+
+def script() -> str:
+    """The parts as one module."""
+    return "\n".join((HERE / part).read_text(encoding="utf-8") for part in PARTS)
+
+
+_mount = component(
+    "kimiscope_tensor_canvas",
+    js=script(),
+    css=(HERE / "tensor_canvas.css").read_text(encoding="utf-8"),
+)
+
+
+def tensor_canvas(figure: Mapping[str, Any], *, key: str) -> None:
+    """Draw a figure of `app.figures`; what a reader picks in it goes to the address."""
+    if figure.get("kind") not in ("heat", "depth"):
+        raise ValueError(f"tensor_canvas draws 'heat' and 'depth', not {figure.get('kind')!r}.")
+    _mount(key=key, data=dict(figure))

@@ -1,0 +1,158 @@
+"""A heatmap, or several side by side on one row axis, as the tensor canvas takes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.figures.encode import encode, largest, spread, statistics
+
+WIDEST_CELL = 40
+MOST_ROWS = 128
+MOST_COLUMNS = 1_024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Neighbouring columns with one name: the content part of a key, the shared part."""
+
+    name: str
+    word: str
+    size: int
+    stream: str = "ink"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One matrix of the figure."""
+
+    symbol: str
+    values: NDArray
+    groups: tuple[Group, ...]
+    signed: bool = True
+    bound_of_all: float | None = None
+    """The bound over all heads, where the reader may choose it."""
+    bound: float | None = None
+    """Fixed end of the scale (1 for probabilities); else from the values."""
+    causal_from: int | None = None
+    """Position of the first row, where columns after a row's own position are masked."""
+    first_column: int = 0
+    scale_of: str = ""
+    column_labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The axis that all panels share."""
+
+    word: str
+    labels: tuple[str, ...]
+    first: int = 0
+    ids: tuple[int, ...] | None = None
+    new_from: int | None = None
+    """First position that decode appended, if the rows are positions."""
+    is_position: bool = True
+
+
+def heat_figure(panels: Sequence[Panel], rows: Rows, **shared: Any) -> dict[str, Any]:
+    """Plain data of the figure; `shared` are the fields that all figures carry."""
+    return {
+        "kind": "heat",
+        "widest": WIDEST_CELL,
+        "rows": {
+            "axis": "positions" if rows.is_position else "rows",
+            "word": rows.word,
+            "labels": list(rows.labels),
+            "ids": list(rows.ids) if rows.ids is not None else None,
+            "first": rows.first,
+            "new_from": rows.new_from,
+            "is_position": rows.is_position,
+        },
+        "panels": [_panel(panel) for panel in panels],
+        **shared,
+    }
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    masked = _masked(panel)
+    values = panel.values
+    shown = values if masked is None else np.where(masked, np.nan, values.astype(np.float32))
+    bound = panel.bound if panel.bound is not None else scale_end(shown, signed=panel.signed)
+    bounds = {"this": bound}
+    if panel.bound_of_all is not None:
+        bounds["all"] = panel.bound_of_all
+    finite = shown[np.isfinite(shown)] if values.size else shown
+    constant = float(finite.flat[0]) if finite.size and finite.min() == finite.max() else None
+    name = ", ".join(group.name for group in panel.groups)
+    return {
+        "symbol": panel.symbol,
+        "title": name,
+        "columns": values.shape[1],
+        "values": encode(values, bound, signed=panel.signed),
+        "signed": panel.signed,
+        "whole": bool(np.issubdtype(values.dtype, np.integer)),
+        "clips": panel.signed and panel.bound is None and constant is None,
+        "bounds": bounds,
+        "scale_word": f"±3σ {panel.scale_of}".strip() if panel.signed else panel.scale_of,
+        "constant": constant,
+        "causal_from": panel.causal_from,
+        "first_column": panel.first_column,
+        "column_labels": list(panel.column_labels) if panel.column_labels is not None else None,
+        "column_word": panel.groups[0].word,
+        "groups": _groups(panel.groups),
+        "statistics": statistics(values, masked),
+    }
+
+
+def scale_end(values: NDArray, *, signed: bool) -> float:
+    """Where the scale ends: three deviations for signed values, the largest for magnitudes."""
+    return spread(values) if signed else largest(values)
+
+
+def _groups(groups: tuple[Group, ...]) -> list[dict[str, Any]]:
+    placed, start = [], 0
+    for index, group in enumerate(groups):
+        last = f" 0 … {group.size - 1}" if group.size > 1 else ""
+        placed.append(
+            {
+                "title": group.name + last,
+                "short": group.name if index == 0 else group.name.split(", ")[-1],
+                "word": group.word,
+                "stream": group.stream,
+                "start": start,
+                "strong": index == 0,
+            }
+        )
+        start += group.size
+    return placed
+
+
+def _masked(panel: Panel) -> NDArray[np.bool_] | None:
+    if panel.causal_from is None:
+        return None
+    rows, columns = panel.values.shape
+    place = np.arange(rows)[:, None] + panel.causal_from
+    return np.arange(columns)[None] + panel.first_column > place
+
+
+def window(count: int, around: int | None, most: int = MOST_ROWS) -> tuple[int, int]:
+    """First and last (exclusive) of at most `most` rows that hold `around`."""
+    if count <= most:
+        return 0, count
+    middle = count - 1 if around is None else min(max(around, 0), count - 1)
+    first = min(max(middle - most // 2, 0), count - most)
+    return first, first + most
+
+
+def reduce_columns(values: NDArray, most: int = MOST_COLUMNS) -> tuple[NDArray, int]:
+    """Of every `k` neighbours the one of largest magnitude, so that `most` columns are left."""
+    factor = -(-values.shape[1] // most)
+    if factor <= 1:
+        return values, 1
+    padding = -values.shape[1] % factor
+    wide = np.pad(values, ((0, 0), (0, padding)))
+    blocks = wide.reshape(values.shape[0], -1, factor)
+    chosen = np.abs(np.nan_to_num(blocks, nan=np.inf)).argmax(-1)
+    return np.take_along_axis(blocks, chosen[..., None], -1)[..., 0], factor
