@@ -10,7 +10,7 @@ Mixer = Literal["kda", "mla"]
 FeedForward = Literal["dense", "moe"]
 
 SILENT_KEYS = frozenset(
-    [
+    {
         "_name_or_path",
         "architectures",
         "attention_dropout",
@@ -31,7 +31,7 @@ SILENT_KEYS = frozenset(
         "transformers_version",
         "use_cache",
         "use_grouped_topk",
-    ]
+    }
 )
 """Keys of released files that change nothing about the forward pass we build."""
 
@@ -106,7 +106,9 @@ class KimiConfig:
         text = config_in_house_words(json.get("text_config") or json)
         _refuse_what_is_not_built(text)
         linear = text.get("linear_attn_config")
-        values = {name: text[name] if name in text else DEFAULTS.get(name) for name in _FIELDS}
+        values: dict[str, Any] = {
+            name: text[name] if name in text else DEFAULTS.get(name) for name in _FIELDS
+        }
         if missing := [name for name in _FIELDS if name not in text and name not in DEFAULTS]:
             raise ValueError(f"The configuration lacks {missing}; a released config.json has them.")
         values["linear_attn_config"] = _linear_attn_config(linear)

@@ -1,0 +1,43 @@
+"""Short convolution: each channel mixed with its own last few values."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.capture import Tap
+from model.linear import empty_parameter
+from model.rows import Rows
+
+
+class ShortConvolution(nn.Module):
+    """Depthwise and causal, then SiLU; zeros stand before the first position."""
+
+    def __init__(self, width: int, lag: int) -> None:
+        super().__init__()
+        self.lag = lag
+        self.weight = empty_parameter(width, 1, lag)
+        self.raw = Tap("batch pos d_inner")
+        self.convolved = Tap("batch pos d_inner")
+        self.state = Tap("batch d_inner lag")
+
+    def forward(self, x: Tensor, state: Tensor | None, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The convolved rows, and the last `lag` raw columns as the state after them."""
+        raw = self.raw(x)
+        before = raw.new_zeros(raw.shape[0], self.lag, raw.shape[2])
+        if state is not None:
+            before = state.transpose(1, 2)
+        columns = torch.cat([before, raw], dim=1)
+        weight = self.weight[:, 0].to(raw.dtype)
+        pos = raw.shape[1]
+        total = columns[:, 1 : 1 + pos] * weight[:, 0]
+        for w in range(1, self.lag):
+            total = torch.addcmul(total, columns[:, 1 + w : 1 + w + pos], weight[:, w])
+        return self.convolved(F.silu(total)), self.state(self.last_columns(columns, rows))
+
+    def last_columns(self, columns: Tensor, rows: Rows) -> Tensor:
+        if rows.lengths is None:
+            # copied, so that the state does not keep the whole prompt alive
+            return columns[:, -self.lag :].transpose(1, 2).contiguous()
+        index = rows.lengths[:, None] + torch.arange(self.lag, device=columns.device)
+        picked = columns.gather(1, index[..., None].expand(-1, -1, columns.shape[2]))
+        return picked.transpose(1, 2).contiguous()

@@ -1,0 +1,181 @@
+"""Kimi Delta Attention: a memory of fixed size that forgets by channel and corrects by error."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.cache import KDAState
+from model.capture import Tap
+from model.config import KimiConfig, LinearAttnConfig
+from model.conv import ShortConvolution
+from model.kda_chunk import ChunkResult, chunked_delta_rule
+from model.linear import Linear, empty_parameter, wide
+from model.norm import GatedRMSNorm
+from model.rows import Rows
+
+L2_EPS = 1e-6
+"""Added to the sum of squares, inside the root."""
+
+Recurrence = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], ChunkResult]
+
+
+class Step(NamedTuple):
+    """The terms of the delta rule at one position."""
+
+    decayed_state: Tensor
+    recalled: Tensor
+    written: Tensor
+    state: Tensor
+    read: Tensor
+
+
+def delta_step(
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
+) -> Step:
+    """One position of `[batch, head, …]`; the state is `[batch, head, value, key]`."""
+    decayed_state = log_decay.exp()[..., None, :] * state
+    recalled = torch.einsum("bhvk,bhk->bhv", decayed_state, k)
+    written = beta[..., None] * (v - recalled)
+    state = decayed_state + written[..., :, None] * k[..., None, :]
+    read = torch.einsum("bhvk,bhk->bhv", state, q)
+    return Step(decayed_state, recalled, written, state, read)
+
+
+def delta_rule(
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
+) -> ChunkResult:
+    """The recurrence, row by row: what every faster path must equal."""
+    written, read = [], []
+    for t in range(q.shape[1]):
+        step = delta_step(q[:, t], k[:, t], v[:, t], log_decay[:, t], beta[:, t], state)
+        state = step.state
+        written.append(step.written)
+        read.append(step.read)
+    return ChunkResult(torch.stack(written, 1), torch.stack(read, 1), state[:, None])
+
+
+def unit_length(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + L2_EPS)
+
+
+class KimiDeltaAttention(nn.Module):
+    RECOMPUTED = ("retention", "decayed_state", "recalled")
+    """Taps that prefill does not fire: chunks never hold these values."""
+
+    def __init__(self, config: KimiConfig, recurrence: Recurrence | None = None) -> None:
+        super().__init__()
+        linear = config.linear_attn_config
+        if linear is None:
+            raise ValueError("KimiDeltaAttention needs a configuration with linear_attn_config.")
+        self.heads, self.width = linear.num_heads, linear.head_dim
+        self.gate_lower_bound = linear.gate_lower_bound
+        self.recurrence = recurrence or partial(
+            chunked_delta_rule, gate_lower_bound=linear.gate_lower_bound
+        )
+        self.make_parameters(linear, config)
+        self.make_taps()
+
+    def make_parameters(self, linear: LinearAttnConfig, config: KimiConfig) -> None:
+        d_model, d_inner = config.hidden_size, self.heads * self.width
+        self.q_proj = Linear(d_model, d_inner)
+        self.k_proj = Linear(d_model, d_inner)
+        self.v_proj = Linear(d_model, d_inner)
+        self.q_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
+        self.k_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
+        self.v_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
+        self.f_a_proj = Linear(d_model, self.width)
+        self.f_b_proj = Linear(self.width, d_inner)
+        self.dt_bias = empty_parameter(d_inner)
+        self.A_log = empty_parameter(self.heads)
+        self.b_proj = Linear(d_model, self.heads)
+        if linear.use_full_rank_gate:
+            self.g_proj = Linear(d_model, d_inner)
+        else:
+            self.g_a_proj = Linear(d_model, self.width)
+            self.g_b_proj = Linear(self.width, d_inner)
+        self.o_norm = GatedRMSNorm(self.width, config.rms_norm_eps)
+        self.o_proj = Linear(d_inner, d_model)
+
+    def make_taps(self) -> None:
+        self.q = Tap("batch pos head d_key")
+        self.k = Tap("batch pos head d_key")
+        self.v = Tap("batch pos head d_value")
+        self.gate_latent = Tap("batch pos d_gate_latent")
+        self.gate_logit = Tap("batch pos head d_key")
+        self.log_decay = Tap("batch pos head d_key")
+        self.retention = Tap("batch pos head d_key")
+        self.beta = Tap("batch pos head")
+        self.decayed_state = Tap("batch pos head d_value d_key")
+        self.recalled = Tap("batch pos head d_value")
+        self.written = Tap("batch pos head d_value")
+        self.state = Tap("batch border head d_value d_key")
+        self.read = Tap("batch pos head d_value")
+        self.output_gate = Tap("batch pos head d_value")
+        self.out = Tap("batch pos d_model")
+
+    def forward(self, x: Tensor, kept: KDAState | None, rows: Rows) -> Tensor:
+        conv = (None, None, None) if kept is None else (kept.conv_q, kept.conv_k, kept.conv_v)
+        q, conv_q = self.q_conv1d(self.q_proj(x), conv[0], rows)
+        k, conv_k = self.k_conv1d(self.k_proj(x), conv[1], rows)
+        v, conv_v = self.v_conv1d(self.v_proj(x), conv[2], rows)
+        q = self.q(unit_length(wide(self.by_head(q))) * self.width**-0.5)
+        k = self.k(unit_length(wide(self.by_head(k))))
+        v = self.v(wide(self.by_head(v)))
+
+        log_decay = self.forget_gate(x)
+        beta = self.beta(wide(self.b_proj(x)).sigmoid())
+
+        state = q.new_zeros(x.shape[0], self.heads, self.width, self.width)
+        if kept is not None:
+            state = kept.recurrent
+        # a padded row neither forgets nor writes
+        terms = (q, k, v, rows.only_real(log_decay), rows.only_real(beta), state)
+        if kept is not None and x.shape[1] == 1:
+            read, state = self.step(*terms)
+        else:
+            read, state = self.sequence(*terms)
+        if kept is not None:
+            kept.recurrent = state
+            kept.conv_q, kept.conv_k, kept.conv_v = conv_q, conv_k, conv_v
+
+        read = self.read(read.to(x.dtype))
+        gate = self.output_gate(self.by_head(self.gate_of_output(x)))
+        return self.out(self.o_proj(self.o_norm(read, gate).flatten(-2)))
+
+    def forget_gate(self, x: Tensor) -> Tensor:
+        """Log-decay of every channel: `g_min σ(e^A z)`, or `−e^A softplus(z)` without a bound."""
+        latent = self.gate_latent(self.f_a_proj(x))
+        z = self.gate_logit(self.by_head(wide(self.f_b_proj(latent)) + wide(self.dt_bias)))
+        rate = wide(self.A_log).exp()[:, None]
+        if self.gate_lower_bound is None:
+            return self.log_decay(-rate * F.softplus(z))
+        return self.log_decay(self.gate_lower_bound * torch.sigmoid(rate * z))
+
+    def gate_of_output(self, x: Tensor) -> Tensor:
+        if hasattr(self, "g_proj"):
+            return self.g_proj(x)
+        return self.g_b_proj(self.g_a_proj(x))
+
+    def sequence(
+        self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        written, read, borders = self.recurrence(q, k, v, log_decay, beta, state)
+        self.written(written)
+        return read, self.state(borders)[:, -1]
+
+    def step(
+        self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        self.retention(log_decay.exp())
+        step = delta_step(q[:, 0], k[:, 0], v[:, 0], log_decay[:, 0], beta[:, 0], state)
+        self.decayed_state(step.decayed_state[:, None])
+        self.recalled(step.recalled[:, None])
+        self.written(step.written[:, None])
+        return step.read[:, None], self.state(step.state[:, None])[:, 0]
+
+    def by_head(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, self.width))

@@ -1,0 +1,26 @@
+"""The matrix of a projection, without a bias, and the dtype in which sums are taken."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Linear(nn.Module):
+    """`x Wᵀ`. Parameters are born on the meta device; `model/load.py` gives them storage."""
+
+    def __init__(self, width_in: int, width_out: int) -> None:
+        super().__init__()
+        self.weight = empty_parameter(width_out, width_in)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight)
+
+
+def empty_parameter(*shape: int) -> nn.Parameter:
+    """A parameter without storage, so that a model of any size is built in a moment."""
+    return nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False)
+
+
+def wide(x: Tensor) -> Tensor:
+    """Float32, as upstream computes what is delicate; float64 stays what it is."""
+    return x if x.dtype == torch.float64 else x.float()

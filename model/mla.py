@@ -1,0 +1,151 @@
+"""Multi-head latent attention: keys and values of all heads grow from one small latent."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.cache import ExpandedKV, LatentKV
+from model.capture import Tap
+from model.config import KimiConfig
+from model.linear import Linear, wide
+from model.norm import LATENT_NORM_EPS, RMSNorm
+from model.rows import Rows
+
+EXPLICIT_KEYS = 1024
+"""Up to this many keys the scores are held; beyond, a fused attention never forms them."""
+
+
+class KimiMLAAttention(nn.Module):
+    FUSED_AWAY = ("scores", "masked", "pattern")
+    """Taps that do not fire beyond `EXPLICIT_KEYS` keys."""
+
+    def __init__(self, config: KimiConfig) -> None:
+        super().__init__()
+        self.heads = config.num_attention_heads
+        self.d_nope, self.d_shared = config.qk_nope_head_dim, config.qk_rope_head_dim
+        self.d_value, self.d_latent = config.v_head_dim, config.kv_lora_rank
+        self.scale = config.qk_head_dim**-0.5
+        self.rotates = not config.mla_use_nope
+        self.make_parameters(config)
+        self.make_taps()
+
+    def make_parameters(self, config: KimiConfig) -> None:
+        d_model = config.hidden_size
+        if config.q_lora_rank is None:
+            self.q_proj = Linear(d_model, self.heads * config.qk_head_dim)
+        else:
+            self.q_a_proj = Linear(d_model, config.q_lora_rank)
+            self.q_a_layernorm = RMSNorm("d_q_latent", config, LATENT_NORM_EPS)
+            self.q_b_proj = Linear(config.q_lora_rank, self.heads * config.qk_head_dim)
+        self.kv_a_proj_with_mqa = Linear(d_model, self.d_latent + self.d_shared)
+        self.kv_a_layernorm = RMSNorm("d_kv_latent", config, LATENT_NORM_EPS)
+        self.kv_b_proj = Linear(self.d_latent, self.heads * (self.d_nope + self.d_value))
+        if config.mla_use_output_gate:
+            self.g_proj = Linear(d_model, self.heads * self.d_value)
+        self.o_proj = Linear(self.heads * self.d_value, d_model)
+
+    def make_taps(self) -> None:
+        self.q_down = Tap("batch pos d_q_latent")
+        self.q_up = Tap("batch pos head d_qk")
+        self.q_content = Tap("batch pos head d_nope")
+        self.q_shared = Tap("batch pos head d_shared")
+        self.kv_joint = Tap("batch pos d_kv_joint")
+        self.kv_latent = Tap("batch pos d_kv_latent")
+        self.k_shared = Tap("batch pos d_shared")
+        self.kv_up = Tap("batch pos head d_kv_up")
+        self.k_content = Tap("batch pos head d_nope")
+        self.v = Tap("batch pos head d_value")
+        self.q = Tap("batch pos head d_qk")
+        self.k = Tap("batch pos head d_qk")
+        self.k_cached = Tap("batch head src d_qk")
+        self.v_cached = Tap("batch head src d_value")
+        self.latent_cached = Tap("batch src d_kv_latent")
+        self.shared_cached = Tap("batch src d_shared")
+        self.scores = Tap("batch head pos src")
+        self.masked = Tap("batch head pos src")
+        self.pattern = Tap("batch head pos src")
+        self.read = Tap("batch pos head d_value")
+        self.output_gate = Tap("batch pos head d_value")
+        self.gated = Tap("batch pos head d_value")
+        self.out = Tap("batch pos d_model")
+
+    def forward(self, x: Tensor, kept: ExpandedKV | LatentKV | None, rows: Rows) -> Tensor:
+        if self.rotates:
+            raise ValueError(
+                "This configuration has mla_use_nope = false: its keys are rotated (RoPE), which "
+                "the model does not compute yet. Sizes and counts are available, a run is not."
+            )
+        q = self.queries(x)
+        joint = self.kv_joint(self.kv_a_proj_with_mqa(x))
+        kv_latent, k_shared = joint.split([self.d_latent, self.d_shared], dim=-1)
+        k_shared = self.k_shared(k_shared)
+        latent = self.kv_a_layernorm(self.kv_latent(kv_latent))
+
+        latents, shared = latent, k_shared
+        if isinstance(kept, LatentKV):
+            latents, shared = kept.append(latent, k_shared)
+            latents, shared = self.latent_cached(latents), self.shared_cached(shared)
+        if latents.shape[1] > latent.shape[1]:
+            read = self.attend_to_latents(q, latents, shared, rows)
+        else:
+            k, v = self.keys_and_values(latent, k_shared)
+            if isinstance(kept, ExpandedKV):
+                k, v = kept.append(k, v)
+            read = self.attend(q.transpose(1, 2), self.k_cached(k), self.v_cached(v), rows)
+            read = read.transpose(1, 2)
+
+        read = self.read(read)
+        if hasattr(self, "g_proj"):
+            gate = self.output_gate(self.by_head(self.g_proj(x)).sigmoid())
+            read = self.gated(read * gate)
+        return self.out(self.o_proj(read.flatten(-2)))
+
+    def queries(self, x: Tensor) -> Tensor:
+        if hasattr(self, "q_proj"):
+            q = self.q_proj(x)
+        else:
+            q = self.q_b_proj(self.q_a_layernorm(self.q_down(self.q_a_proj(x))))
+        q = self.q_up(self.by_head(q))
+        content, shared = q.split([self.d_nope, self.d_shared], dim=-1)
+        return self.q(torch.cat([self.q_content(content), self.q_shared(shared)], dim=-1))
+
+    def keys_and_values(self, latent: Tensor, k_shared: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of every head, `[batch, head, pos, …]`."""
+        kv = self.kv_up(self.by_head(self.kv_b_proj(latent)))
+        k_content, v = kv.split([self.d_nope, self.d_value], dim=-1)
+        k_content, v = self.k_content(k_content), self.v(v)
+        every_head = k_shared[..., None, :].expand(*k_content.shape[:-1], self.d_shared)
+        k = self.k(torch.cat([k_content, every_head], dim=-1))
+        return k.transpose(1, 2), v.transpose(1, 2)
+
+    def attend_to_latents(self, q: Tensor, latents: Tensor, shared: Tensor, rows: Rows) -> Tensor:
+        """The same read without growing keys and values: their matrix moves to the query's side."""
+        up = self.kv_b_proj.weight.unflatten(0, (self.heads, self.d_nope + self.d_value))
+        up_key, up_value = up.split([self.d_nope, self.d_value], dim=1)
+        content, q_shared = q.split([self.d_nope, self.d_shared], dim=-1)
+        absorbed = torch.einsum("bthn,hnc->bhtc", content, up_key)
+        q = torch.cat([absorbed, q_shared.transpose(1, 2)], dim=-1)
+        k = torch.cat([latents, shared], dim=-1)[:, None]
+        read = self.attend(q, k, latents[:, None], rows)
+        return torch.einsum("bhtc,hvc->bthv", read, up_value)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:
+        """`softmax(q kᵀ · scale, over the keys a query may see) v`, all `[batch, head, …]`."""
+        if k.shape[2] > EXPLICIT_KEYS:
+            return self.fused(q, k, v, rows)
+        scores = self.scores(q @ k.mT * self.scale)
+        masked = scores
+        if rows.visible is not None:
+            masked = scores.masked_fill(~rows.visible, float("-inf"))
+        masked = self.masked(masked)
+        pattern = self.pattern(torch.softmax(wide(masked), dim=-1).to(q.dtype))
+        return pattern @ v
+
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:
+        k, v = k.expand(-1, self.heads, -1, -1), v.expand(-1, self.heads, -1, -1)
+        if rows.past == 0 and rows.real_after is None:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
+        return F.scaled_dot_product_attention(q, k, v, rows.visible, scale=self.scale)
+
+    def by_head(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1))

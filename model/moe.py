@@ -1,0 +1,154 @@
+"""Feed-forward layers: the plain MLP, the router, and experts that work on a narrow latent."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from model.capture import Tap
+from model.config import KimiConfig
+from model.dims import size
+from model.linear import Linear, empty_parameter, wide
+from model.norm import RMSNorm
+from model.situ import activation
+
+SUM_EPS = 1e-20
+"""Keeps the renormalization of router weights finite."""
+
+
+class KimiMLP(nn.Module):
+    """`W_down act(W_gate x, W_up x)`, of the hidden width that `width` names."""
+
+    def __init__(self, width: str, config: KimiConfig) -> None:
+        super().__init__()
+        self.width = width
+        """Word of `model/dims.py` for this instance's `feature`."""
+        hidden = size(width, config)
+        self.activation = activation(config)
+        self.gate_proj = Linear(config.hidden_size, hidden)
+        self.up_proj = Linear(config.hidden_size, hidden)
+        self.down_proj = Linear(hidden, config.hidden_size)
+        self.gate = Tap("batch pos feature")
+        self.up = Tap("batch pos feature")
+        self.activated = Tap("batch pos feature")
+        self.out = Tap("batch pos d_model")
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = self.gate(self.gate_proj(x))
+        up = self.up(self.up_proj(x))
+        return self.out(self.down_proj(self.activated(self.activation(gate, up))))
+
+
+class Chosen(NamedTuple):
+    expert: Tensor
+    """`[batch, pos, choice]`, in no particular order."""
+    weight: Tensor
+
+
+class KimiMoEGate(nn.Module):
+    """Router: a bias decides who is chosen, and never how much a chosen expert weighs."""
+
+    def __init__(self, config: KimiConfig) -> None:
+        super().__init__()
+        self.top = config.num_experts_per_token
+        self.groups, self.top_groups = config.num_expert_group, config.topk_group
+        self.renormalize = config.moe_renormalize
+        self.scale = config.routed_scaling_factor
+        if config.moe_router_activation_func != "sigmoid":
+            raise ValueError(
+                f"The router scores by {config.moe_router_activation_func!r}; 'sigmoid' is built."
+            )
+        self.weight = empty_parameter(config.num_experts, config.hidden_size)
+        self.e_score_correction_bias = empty_parameter(config.num_experts)
+        self.logits = Tap("batch pos expert")
+        self.scores = Tap("batch pos expert")
+        self.scores_for_choice = Tap("batch pos expert")
+        self.chosen = Tap("batch pos choice")
+        self.chosen_weight = Tap("batch pos choice")
+
+    def forward(self, x: Tensor) -> Chosen:
+        logits = self.logits(wide(x) @ wide(self.weight).T)
+        scores = self.scores(logits.sigmoid())
+        for_choice = self.scores_for_choice(scores + wide(self.e_score_correction_bias))
+        if self.groups > 1:
+            for_choice = self.best_groups_only(for_choice)
+        chosen = self.chosen(for_choice.topk(self.top, dim=-1).indices)
+        weight = scores.gather(-1, chosen)
+        if self.renormalize and self.top > 1:
+            weight = weight / (weight.sum(-1, keepdim=True) + SUM_EPS)
+        return Chosen(chosen, self.chosen_weight(weight * self.scale))
+
+    def best_groups_only(self, scores: Tensor) -> Tensor:
+        """A group counts by the sum of its two best experts; the others' experts are out."""
+        groups = scores.unflatten(-1, (self.groups, -1))
+        best = groups.topk(2, dim=-1).values.sum(-1).topk(self.top_groups, dim=-1).indices
+        out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter(-1, best, False)
+        return groups.masked_fill(out[..., None], float("-inf")).flatten(-2)
+
+
+class Experts(nn.Module):
+    """Every routed expert's three matrices, stacked `[expert, out, in]`."""
+
+    def __init__(self, config: KimiConfig) -> None:
+        super().__init__()
+        width, hidden = size("d_moe_latent", config), config.moe_intermediate_size
+        self.activation = activation(config)
+        self.w1 = empty_parameter(config.num_experts, hidden, width)
+        self.w2 = empty_parameter(config.num_experts, width, hidden)
+        self.w3 = empty_parameter(config.num_experts, hidden, width)
+
+    def forward(self, z: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden values and outputs of `[token, choice]` experts on `[token, width]`."""
+        tokens, choices = chosen.shape
+        order = chosen.flatten().argsort(stable=True)
+        counts = torch.bincount(chosen.flatten(), minlength=len(self.w1)).tolist()
+        sorted_z = z[order // choices]
+        gate = for_each_expert(sorted_z, self.w1, counts)
+        up = for_each_expert(sorted_z, self.w3, counts)
+        hidden = self.activation(gate, up)
+        out = for_each_expert(hidden, self.w2, counts)
+        back = order.argsort()
+        return hidden[back].view(tokens, choices, -1), out[back].view(tokens, choices, -1)
+
+
+def for_each_expert(x: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
+    """Rows of `x`, sorted by expert, each times its expert's matrix."""
+    parts = x.split(counts)
+    return torch.cat([part @ weights[j].T for j, part in enumerate(parts) if counts[j]])
+
+
+class KimiSparseMoE(nn.Module):
+    """Chosen experts on the latent, and shared experts on the full width, added."""
+
+    def __init__(self, config: KimiConfig) -> None:
+        super().__init__()
+        self.gate = KimiMoEGate(config)
+        self.experts = Experts(config)
+        self.has_latent = config.routed_expert_hidden_size is not None
+        if self.has_latent:
+            width = size("d_moe_latent", config)
+            self.routed_expert_down_proj = Linear(config.hidden_size, width)
+            self.routed_expert_up_proj = Linear(width, config.hidden_size)
+        if config.latent_moe_use_norm:
+            self.routed_expert_norm = RMSNorm("d_moe_latent", config, config.rms_norm_eps)
+        self.shared_experts = KimiMLP("d_shared_expert", config)
+        self.latent = Tap("batch pos d_moe_latent")
+        self.expert_hidden = Tap("batch pos choice d_expert")
+        self.expert_out = Tap("batch pos choice d_moe_latent")
+        self.combined = Tap("batch pos d_moe_latent")
+        self.routed = Tap("batch pos d_model")
+        self.out = Tap("batch pos d_model")
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen, weight = self.gate(x)
+        z = self.latent(self.routed_expert_down_proj(x)) if self.has_latent else x
+        hidden, out = self.experts(z.flatten(0, 1), chosen.flatten(0, 1))
+        self.expert_hidden(hidden.unflatten(0, x.shape[:2]))
+        out = self.expert_out(out.unflatten(0, x.shape[:2]))
+        combined = (weight[..., None, :] @ wide(out))[..., 0, :]
+        routed = self.combined(combined.to(x.dtype))
+        if hasattr(self, "routed_expert_norm"):
+            routed = self.routed_expert_norm(routed)
+        if self.has_latent:
+            routed = self.routed_expert_up_proj(routed)
+        return self.out(self.routed(routed) + self.shared_experts(x))

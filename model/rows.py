@@ -1,0 +1,55 @@
+"""Which rows of a call are tokens and which are padding, and what each may look at."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Rows:
+    """The positions of one call: `past` columns lie in the cache, `pos` are new."""
+
+    batch: int
+    pos: int
+    past: int
+    device: torch.device
+    lengths: Tensor | None
+    """True length of each sequence of this call; `None` where none is padded."""
+    past_real: Tensor | None
+    """`[batch, past]`: cached columns that hold a token; `None` where all do."""
+
+    @cached_property
+    def real(self) -> Tensor | None:
+        """`[batch, pos]`: rows that hold a token; `None` where all do."""
+        if self.lengths is None:
+            return None
+        return torch.arange(self.pos, device=self.device) < self.lengths[:, None]
+
+    @cached_property
+    def real_after(self) -> Tensor | None:
+        """`[batch, past + pos]`: columns that hold a token once this call is cached."""
+        if self.real is None and self.past_real is None:
+            return None
+        every = torch.ones(self.batch, self.past, dtype=torch.bool, device=self.device)
+        past = every if self.past_real is None else self.past_real
+        new = torch.ones(self.batch, self.pos, dtype=torch.bool, device=self.device)
+        return torch.cat([past, new if self.real is None else self.real], dim=1)
+
+    @cached_property
+    def visible(self) -> Tensor | None:
+        """`[batch or 1, 1, pos, src]`: the keys each query may see; `None` where it sees all."""
+        if self.pos == 1 and self.real_after is None:
+            return None
+        src = torch.arange(self.past + self.pos, device=self.device)
+        causal = src <= torch.arange(self.past, self.past + self.pos, device=self.device)[:, None]
+        if self.real_after is None:
+            return causal[None, None]
+        return causal[None, None] & self.real_after[:, None, None, :]
+
+    def only_real(self, x: Tensor) -> Tensor:
+        """`x` of `[batch, pos, …]` with zeros in the padding."""
+        if self.real is None:
+            return x
+        return x.masked_fill(~self.real.view(*self.real.shape, *[1] * (x.ndim - 2)), 0)

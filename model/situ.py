@@ -1,0 +1,33 @@
+"""The two gated activations: SiTU of K3, and SwiGLU of K2 and Kimi-Linear."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.config import KimiConfig
+from model.linear import wide
+
+Activation = Callable[[Tensor, Tensor], Tensor]
+
+
+def situ(gate: Tensor, up: Tensor, beta: float, linear_beta: float | None) -> Tensor:
+    """`[β₁ tanh(g/β₁) σ(g)] · [β₂ tanh(u/β₂)]`: SwiGLU with both factors bounded."""
+    g, u = wide(gate), wide(up)
+    # the sigmoid reads the gate before the cap
+    capped_gate = beta * torch.tanh(g / beta) * torch.sigmoid(g)
+    capped_up = u if linear_beta is None else linear_beta * torch.tanh(u / linear_beta)
+    return (capped_gate * capped_up).to(gate.dtype)
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    return F.silu(gate) * up
+
+
+def activation(config: KimiConfig) -> Activation:
+    if config.hidden_act == "silu":
+        return swiglu
+    beta = 1.0 if config.activation_situ_beta is None else config.activation_situ_beta
+    return partial(situ, beta=beta, linear_beta=config.activation_situ_linear_beta)
