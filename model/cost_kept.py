@@ -11,7 +11,7 @@ Kind = Literal["expanded", "latent", "kda"]
 
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int64": 8}
 RECURRENT_BYTES = BYTES["float32"]
-"""The recurrent state stays in float32 whatever the model's dtype."""
+"""The recurrent state is in float32, or wider in a wider model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,8 @@ def kept_values(case: Case, kind: Kind) -> Term:
 
 def kda_bytes(case: Case, dtype: str = "bfloat16") -> Term:
     """Of one sequence: the state in float32, the columns in the activations' dtype."""
-    state = named("4 bytes", RECURRENT_BYTES) * recurrent_values(case).named("recurrent values")
+    wide = max(RECURRENT_BYTES, BYTES.get(dtype, 0))
+    state = named(f"{wide} bytes", wide) * recurrent_values(case).named("recurrent values")
     columns = _width(dtype) * convolution_values(case).named("convolution values")
     return state + columns
 

@@ -159,6 +159,7 @@ def layer_kind(config: KimiConfig, layer: int) -> tuple[str, str]:
 
 def layer_kinds(config: KimiConfig) -> dict[tuple[str, str], tuple[int, ...]]:
     """The layers of every kind, so that a sum over layers visits each kind once."""
+    require_known_kinds(config)
     kinds: dict[tuple[str, str], tuple[int, ...]] = {}
     for layer in range(config.num_hidden_layers):
         kind = layer_kind(config, layer)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from model.config import KimiConfig
-from model.cost_modules import layer_kinds, layer_modules, parameter_axes
+from model.cost_modules import LAYER, LM, layer_kinds, layer_modules, parameter_axes
 from model.cost_sizes import Case
 from model.cost_terms import Term, Value, total
 from model.presets import preset
@@ -41,7 +41,8 @@ def _numel(case: Case, axes: tuple[str, ...], owner: str) -> int:
 def module_parameters(config: KimiConfig, path: str, layer: int | None = None) -> Value:
     """Parameters below `path`, a module or parameter inside `layer` (or, without one, at the top).
 
-    The empty path is the whole layer. `block_sparse_moe.experts.0` is one routed expert.
+    `"layer"` is the whole layer, `"lm"` everything outside the layers, and
+    `block_sparse_moe.experts.0` is one routed expert.
     """
     return module_term(config, path, layer).as_value("parameters")
 
@@ -65,7 +66,7 @@ def module_term(config: KimiConfig, path: str, layer: int | None) -> Term:
 
 def _is_below(parameter: str, path: str) -> bool:
     stem = parameter.removesuffix(".weight")
-    return path in ("", parameter, stem) or parameter.startswith(f"{path}.")
+    return path in ("", LAYER, LM) or path in (parameter, stem) or parameter.startswith(f"{path}.")
 
 
 def _is_module(config: KimiConfig, path: str, layer: int | None) -> bool:
@@ -149,14 +150,15 @@ FLOAT32_PARAMETERS = ("conv1d.weight", "A_log", "dt_bias", "o_norm.weight", "cor
 """Stored in float32 beside a bf16 trunk, by the end of their names."""
 
 
-def weight_bytes(config: KimiConfig) -> int:
-    """Bytes of the checkpoint's tensors in the released format."""
+def weight_bytes(config: KimiConfig, below: str = "") -> int:
+    """Bytes of the checkpoint's tensors in the released format: all, or those `below` a path."""
     counts = {None: 1} | {layers[0]: len(layers) for layers in layer_kinds(config).values()}
     case, form = Case(config=config), storage(config)
     return sum(
         layers * _stored_bytes(case, form, name, owner, axes)
         for layer, layers in counts.items()
         for name, (owner, axes) in parameter_axes(config, layer).items()
+        if _is_below(name, below)
     )
 
 
