@@ -122,15 +122,16 @@ def read_tokenizer(path: Path, config: KimiConfig) -> Tokenizer:
 
 
 def tokenizer_for(config: KimiConfig, folder: Path | None = None) -> Tokenizer | None:
-    """The tokenizer beside a checkpoint, else the byte tokenizer where its ids fit.
+    """The tokenizer beside a checkpoint; else the byte tokenizer, where it can be the right one.
 
-    None where neither holds; such a model runs on lists of ids.
+    Random weights may read bytes wherever the ids fit. A checkpoint without a `tokenizer.json`
+    must name its start token as the byte tokenizer does. None means: give lists of ids.
     """
     if folder is not None and (path := folder / "tokenizer.json").is_file():
         return read_tokenizer(path, config)
-    if folder is not None:
-        return None
     tokenizer = byte_tokenizer()
+    if folder is not None and config.bos_token_id != tokenizer.bos_id:
+        return None
     return tokenizer if len(tokenizer) <= config.vocab_size else None
 
 

@@ -123,8 +123,13 @@ def test_a_byte_level_file_of_another_model_is_read(tmp_path):
     assert tokenizer.decode(ids) == "he [BOS] é\n"
 
 
-def test_a_folder_without_a_tokenizer_gives_none(tmp_path):
-    assert tokenizer_for(tiny_k3(), tmp_path) is None
+def test_a_folder_without_a_tokenizer_reads_bytes_only_if_its_start_token_says_so(tmp_path):
+    assert tokenizer_for(tiny_k3(), tmp_path) is not None
+    assert tokenizer_for(dataclasses.replace(tiny_k3(), bos_token_id=1), tmp_path) is None
+
+
+def test_a_vocabulary_too_small_for_bytes_has_no_tokenizer():
+    assert tokenizer_for(dataclasses.replace(tiny_k3(), vocab_size=100)) is None
 
 
 def test_the_tokenizer_needs_no_torch():

@@ -1,0 +1,195 @@
+"""Run a prompt through a model and keep what every tap saw."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from model import run_budget
+from model.cache import MLACache
+from model.capture import Tap, capture, tap_names
+from model.config import KimiConfig
+from model.kimi import KimiLM
+from model.run_budget import Plan
+from model.tokenizer import Token
+from model.trace_data import (
+    CacheFigures,
+    Provenance,
+    TapFacts,
+    Trace,
+    cache_figures,
+    dtype_word,
+    tap_facts,
+)
+from model.trace_file import PLAIN, read_trace
+from model.trace_request import MAX_PROMPT, Request, request_of, token_ids_of, tokens_of
+
+__all__ = ["MAX_PROMPT", "Progress", "Provenance", "Trace", "open_trace", "run", "token_ids_of"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how many steps are done, and of how many. Raising in it ends the run."""
+
+
+def run(
+    lm: KimiLM,
+    prompt: str | Sequence[int],
+    new_tokens: int = 0,
+    keep: str | Collection[str] = "all",
+    temperature: float = 0.0,
+    seed: int = 0,
+    *,
+    progress: Progress | None = None,
+    budget: int = run_budget.DEFAULT,
+    max_prompt: int = MAX_PROMPT,
+    mla: MLACache = "expanded",
+) -> Trace:
+    """Feed a prompt, then `new_tokens` generated ones, each of them, and record the taps.
+
+    Text gets the start token once; a list of ids is taken as it is. Temperature 0 takes the most
+    likely token, above it tokens are drawn with `seed`. `keep` is "all" or full tap names.
+    """
+    request = request_of(lm, prompt, new_tokens, temperature, seed, mla, max_prompt)
+    taps = tap_facts(lm)
+    plan = plan_of(lm, taps, request, _wanted(taps, keep), budget)
+    started = perf_counter()
+    recorded = _record(lm, request, plan, progress)
+    seconds = perf_counter() - started
+    ids = [*request.prompt_ids, *recorded.generated]
+    weight = lm.embed_tokens.weight
+    return Trace(
+        run_id=request.run_id(lm.weights_hash),
+        source=lm.source,
+        weights_hash=lm.weights_hash,
+        config=lm.config,
+        prompt_length=len(request.prompt_ids),
+        token_ids=tuple(ids),
+        tokens=tokens_of(lm.tokenizer, ids),
+        new_tokens=new_tokens,
+        temperature=temperature,
+        seed=seed,
+        mla=mla,
+        dtype=dtype_word(weight),
+        device=str(weight.device),
+        kernel_path=lm.kernel_path,
+        seconds=seconds,
+        step_seconds=tuple(recorded.seconds),
+        cache_by_step=tuple(recorded.caches),
+        taps=taps,
+        left_out=plan.left_out,
+        notices=(*plan.notices, *recorded.notices),
+        tensors=tuple(recorded.tensors),
+        model=lm,
+    )
+
+
+def open_trace(path: str | Path) -> Trace:
+    """A run that `Trace.save` wrote. Values that read parameters cannot be re-computed from it."""
+    about, tensors = read_trace(Path(path))
+    plain = {name: about[name] for name in PLAIN}
+    for name in ("token_ids", "step_seconds", "notices"):
+        plain[name] = tuple(plain[name])
+    caches = (
+        CacheFigures(**(row | {"by_layer": tuple(map(tuple, row["by_layer"]))}))
+        for row in about["cache_by_step"]
+    )
+    taps = {
+        name: TapFacts(**(row | {"dims": tuple(row["dims"])}))
+        for name, row in about["taps"].items()
+    }
+    return Trace(
+        **plain,
+        config=KimiConfig.from_hf(about["config"]),
+        tokens=tuple(Token(**row) for row in about["tokens"]),
+        cache_by_step=tuple(caches),
+        taps=taps,
+        tensors=tuple(tensors),
+    )
+
+
+def plan_of(
+    lm: KimiLM,
+    taps: Mapping[str, TapFacts],
+    request: Request,
+    wanted: Collection[str],
+    budget: int = run_budget.DEFAULT,
+) -> Plan:
+    """What the run would record, before it starts."""
+    itemsize = lm.embed_tokens.weight.element_size()
+    sizes = run_budget.predicted_bytes(
+        taps, lm.config, len(request.prompt_ids), request.new_tokens, itemsize, request.mla
+    )
+    return run_budget.plan(taps, sizes, wanted, budget)
+
+
+def _wanted(taps: Mapping[str, TapFacts], keep: str | Collection[str]) -> list[str]:
+    if keep == "all":
+        return list(taps)
+    names = [keep] if isinstance(keep, str) else list(keep)
+    if unknown := [name for name in names if name not in taps]:
+        near = get_close_matches(unknown[0], taps, n=1)
+        hint = f" The nearest is {near[0]!r}." if near else ""
+        raise LookupError(f"keep names {unknown[0]!r}, which no tap of this model has.{hint}")
+    return names
+
+
+@dataclass
+class _Recorded:
+    """What the steps of a run leave behind."""
+
+    tensors: list[dict[str, Tensor]] = field(default_factory=list)
+    caches: list[CacheFigures] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    generated: list[int] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def _record(lm: KimiLM, request: Request, plan: Plan, progress: Progress | None) -> _Recorded:
+    names = {tap: name for tap, name in tap_names(lm).items() if name in plan.names}
+    recorded, steps = _Recorded(), request.new_tokens + 1
+    generator = torch.Generator().manual_seed(request.seed)
+    cache, fed = lm.new_cache(mla=request.mla), list(request.prompt_ids)
+    for step in range(steps):
+        if progress is not None:
+            progress("decode" if step else "prefill", step, steps)
+        started = perf_counter()
+        tensors, last = _call(lm, fed, cache, names)
+        recorded.seconds.append(perf_counter() - started)
+        recorded.tensors.append(tensors)
+        recorded.caches.append(cache_figures(cache))
+        if not bool(torch.isfinite(last).all()):
+            recorded.notices.append(f"At step {step} some logits are not finite numbers.")
+        if step < request.new_tokens:
+            fed = [_next_token(last, request.temperature, generator, step)]
+            recorded.generated += fed
+    if progress is not None:
+        progress("done", steps, steps)
+    return recorded
+
+
+def _call(lm: KimiLM, ids: list[int], cache, names: dict[Tap, str]) -> tuple[dict, Tensor]:
+    """The named taps of one call, on the CPU, and the logits of its last position."""
+    token_ids = torch.tensor([ids], device=lm.embed_tokens.weight.device)
+
+    def keep(tap: Tap, tensor: Tensor) -> Tensor | None:
+        return tensor if tap in names else None
+
+    with torch.no_grad(), capture(keep=keep) as recording:
+        logits = lm(token_ids, cache=cache)
+    named = recording.named(names)
+    return {name: tensor.cpu() for name, tensor in named.items()}, logits[0, -1].double().cpu()
+
+
+def _next_token(logits: Tensor, temperature: float, generator: torch.Generator, step: int) -> int:
+    if temperature == 0.0:
+        return int(logits.argmax())
+    chances = torch.softmax(logits / temperature, dim=-1)
+    if not bool(torch.isfinite(chances).all()):
+        raise ValueError(
+            f"After step {step} the logits hold NaN or infinity, so no token can be drawn; "
+            "temperature 0 takes the first largest instead."
+        )
+    return int(torch.multinomial(chances, 1, generator=generator))

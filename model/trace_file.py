@@ -1,0 +1,95 @@
+"""A run on disk: tensors in safetensors, everything else as JSON in the header."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from model.trace_data import Trace
+
+KEY = "kimiscope"
+FORMAT = 1
+
+PLAIN = (
+    "run_id",
+    "source",
+    "weights_hash",
+    "prompt_length",
+    "token_ids",
+    "new_tokens",
+    "temperature",
+    "seed",
+    "mla",
+    "dtype",
+    "device",
+    "kernel_path",
+    "seconds",
+    "step_seconds",
+    "left_out",
+    "notices",
+)
+"""Fields of a trace that JSON holds as they are."""
+
+
+def write_trace(trace: "Trace", path: Path) -> None:
+    about = {name: getattr(trace, name) for name in PLAIN}
+    about |= {
+        "format": FORMAT,
+        "config": trace.config.to_hf(),
+        "tokens": [asdict(token) for token in trace.tokens],
+        "cache_by_step": [asdict(figures) for figures in trace.cache_by_step],
+        "taps": {name: asdict(facts) for name, facts in trace.taps.items()},
+        "order": [list(step) for step in trace.tensors],
+    }
+    # taps may share storage or be views; a file holds each for itself
+    tensors = {
+        f"{step}/{name}": tensor.detach().cpu().contiguous().clone()
+        for step, recorded in enumerate(trace.tensors)
+        for name, tensor in recorded.items()
+    }
+    save_file(tensors, path, metadata={KEY: json.dumps(about)})
+
+
+def read_trace(path: Path) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
+    """The JSON part and, a step each, the tensors; anything else is answered in words."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {str(path)!r} to open as a run.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = _about(path, file.metadata())
+            held = set(file.keys())
+            wanted = [[f"{s}/{name}" for name in names] for s, names in enumerate(about["order"])]
+            if missing := [key for keys in wanted for key in keys if key not in held]:
+                raise ValueError(
+                    f"{str(path)!r} lacks {len(missing)} of its tensors, as {missing[0]!r}; "
+                    "the file is damaged."
+                )
+            steps = [
+                {key.partition("/")[2]: file.get_tensor(key) for key in keys} for keys in wanted
+            ]
+    except SafetensorError as error:
+        raise ValueError(
+            f"{str(path)!r} is not a stored run: it is no safetensors file ({error}). "
+            "Open a file that Trace.save wrote."
+        ) from error
+    return about, steps
+
+
+def _about(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
+    if not metadata or KEY not in metadata:
+        raise ValueError(
+            f"{str(path)!r} is a safetensors file, but not a stored run: its header has no "
+            f"{KEY!r} entry. Open a file that Trace.save wrote."
+        )
+    about = json.loads(metadata[KEY])
+    if about.get("format") != FORMAT:
+        raise ValueError(
+            f"{str(path)!r} is a stored run of format {about.get('format')!r}, and this version "
+            f"reads format {FORMAT}. Run the prompt again."
+        )
+    return about
