@@ -12,6 +12,7 @@ from torch import Tensor
 from model.config import KimiConfig
 from model.init import fill, give_storage
 from model.kimi import KimiLM
+from model.memory import keep_freed_pages
 from model.presets import PRESETS, RELEASED, preset
 from model.spelling import expert_part, from_upstream, is_stacked, to_upstream
 
@@ -34,6 +35,7 @@ def build(
     On the `meta` device it has shapes and no weights.
     """
     refuse_kernels(kernels)
+    keep_freed_pages()
     source = config if isinstance(config, str) else "a configuration"
     if isinstance(config, str):
         config = preset(config)
