@@ -1,0 +1,95 @@
+"""Rows of a proof as plain data: what was asked to be replayed, and what came."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One equation, at its worst place, on one run."""
+
+    name: str
+    title: str
+    owner: str
+    taps: tuple[str, ...]
+    """`Class.attribute` that the equation gives, or all that it relates."""
+    layer: int | None
+    at: str
+    step: int
+    error: float
+    tolerance: float
+    passed: bool
+    detail: str
+    places: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The equations of one page: those that give or relate its taps."""
+
+    taps: tuple[str, ...]
+    """None of them: every equation."""
+    layer: int | None = None
+    at: str | None = None
+
+    def concerns(self, identity: Any) -> bool:
+        return not self.taps or not set(self.taps).isdisjoint(taps_of(identity))
+
+
+def taps_of(identity: Any) -> tuple[str, ...]:
+    """The tap that an equation gives; of one that gives none, the taps that it relates."""
+    if identity.tap is not None:
+        return (identity.tap,)
+    own = [name for name in identity.taps if not name.startswith(("^.", "/")) and "." not in name]
+    return tuple(f"{identity.owner}.{name}" for name in own)
+
+
+def check_row(result: Any, identity: Any) -> CheckRow:
+    parts = result.place.split(".", 2)
+    inside = result.place if result.worst_layer is None else ".".join(parts[2:])
+    return CheckRow(
+        name=result.name,
+        title=result.title,
+        owner=identity.owner,
+        taps=taps_of(identity),
+        layer=result.worst_layer,
+        at=inside,
+        step=result.step,
+        error=float(result.error),
+        tolerance=float(result.tolerance),
+        passed=bool(result.passed),
+        detail=result.detail,
+        places=result.places,
+    )
+
+
+def pick(rows: Iterable[CheckRow], asked: Asked) -> tuple[CheckRow, ...]:
+    """Of stored rows, one a place, those asked for: the worst of each equation."""
+    worst: dict[str, CheckRow] = {}
+    for row in rows:
+        fits = not asked.taps or not set(asked.taps).isdisjoint(row.taps)
+        if asked.layer is not None and row.layer not in (asked.layer, None):
+            fits = False
+        if asked.at is not None and row.at != asked.at:
+            fits = False
+        if fits and (row.name not in worst or not row.error <= worst[row.name].error):
+            worst[row.name] = row
+    return tuple(worst.values())
+
+
+def save_checks(path: Path, run_id: str, rows: Sequence[CheckRow]) -> None:
+    text = json.dumps({"run": run_id, "rows": [asdict(row) for row in rows]}, separators=(",", ":"))
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def open_checks(path: Path, run_id: str) -> tuple[CheckRow, ...] | None:
+    """The stored rows, if they are of this run."""
+    if not path.is_file():
+        return None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    if stored["run"] != run_id:
+        return None
+    return tuple(CheckRow(**(row | {"taps": tuple(row["taps"])})) for row in stored["rows"])

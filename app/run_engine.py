@@ -1,0 +1,114 @@
+"""The model behind the store: loaded on the worker thread, on its first job."""
+
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from app.run_checks import Asked, CheckRow, check_row, open_checks, pick
+from app.run_request import RunRequest
+from app.run_stored import StoredRun, open_stored
+from app.run_ticket import Ticket
+from model.presets import PRESETS, preset
+from model.tokenizer import Tokenizer, tokenizer_for
+
+EXAMPLE = Path(__file__).parent / "example" / "run.safetensors"
+WEIGHTS = Path(__file__).parent.parent / "model" / "weights"
+MOST_MODELS = 2
+
+
+class ModelEngine:
+    """Loads, runs and checks. torch is imported here and only when a job needs it."""
+
+    def __init__(self, example: Path = EXAMPLE) -> None:
+        self.example_path = example
+        self._models: dict[str, Any] = {}
+        self._loading = threading.Lock()
+
+    def count(self, request: RunRequest) -> int:
+        if request.ids is not None:
+            return len(request.ids)
+        tokenizer = tokenizer_of(request.source)
+        return 0 if tokenizer is None else len(tokenizer.encode(request.prompt or "")) + 1
+
+    def run(self, request: RunRequest, ticket: Ticket[Any], budget: int) -> Any:
+        lm = self.model(request.source, ticket)
+        from model.trace import run
+
+        def progress(stage: str, step: int, steps: int) -> None:
+            ticket.report(_stage(stage, step, steps), step / steps)
+
+        prompt = request.prompt if request.ids is None else list(request.ids)
+        assert prompt is not None
+        return run(
+            lm,
+            prompt,
+            request.new_tokens,
+            temperature=request.temperature,
+            seed=request.seed,
+            progress=progress,
+            budget=budget,
+        )
+
+    def check(self, run: Any, asked: Asked) -> tuple[CheckRow, ...]:
+        if (stored := self._stored_checks(run)) is not None:
+            return pick(stored, asked)
+        from model.identities.registry import IDENTITIES, check
+
+        names = [name for name, item in IDENTITIES.items() if asked.concerns(item)]
+        whole = self.complete(run)
+        results = check(whole, whole.model, layer=asked.layer, names=names, at=asked.at)
+        return tuple(check_row(result, IDENTITIES[result.name]) for result in results)
+
+    def example(self) -> StoredRun | None:
+        return open_stored(self.example_path) if self.example_path.is_file() else None
+
+    def complete(self, run: Any) -> Any:
+        """A stored run made anew from its ids, with every tap; anything else as it is."""
+        if not isinstance(run, StoredRun):
+            return run
+        from model.trace import run as make
+
+        lm = self.model(run.source, None)
+        whole = make(
+            lm,
+            list(run.token_ids[: run.prompt_length]),
+            run.new_tokens,
+            temperature=run.temperature,
+            seed=run.seed,
+        )
+        if whole.run_id != run.run_id:
+            raise ValueError(
+                f"The stored run was made with weights {run.weights_hash[:12]}, the model here has "
+                f"{whole.weights_hash[:12]}. `make example` makes it anew."
+            )
+        return whole
+
+    def _stored_checks(self, run: Any) -> tuple[CheckRow, ...] | None:
+        return open_checks(self.example_path.with_name("proof.json"), run.run_id)
+
+    def model(self, source: str, ticket: Ticket[Any] | None) -> Any:
+        """The model of this name, one load for all readers."""
+        with self._loading:
+            if source not in self._models:
+                if ticket is not None:
+                    ticket.report(f"loading {source}", 0.0)
+                from model.load import load
+
+                while len(self._models) >= MOST_MODELS:
+                    self._models.pop(next(iter(self._models)))
+                self._models[source] = load(source)
+            return self._models[source]
+
+
+@cache
+def tokenizer_of(source: str) -> Tokenizer | None:
+    """The tokenizer of a model by name, without loading the model; None where only it knows."""
+    if source not in PRESETS:
+        return None
+    folder = WEIGHTS / source
+    return tokenizer_for(preset(source), folder if (folder / "tokenizer.json").is_file() else None)
+
+
+def _stage(stage: str, step: int, steps: int) -> str:
+    return f"decode {step} of {steps - 1}" if stage == "decode" else stage

@@ -1,0 +1,150 @@
+"""A stored run, read without torch: what `Trace.save` wrote, as NumPy arrays."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+
+from model.config import KimiConfig
+from model.tokenizer import Token
+from model.trace_select import Selection, select
+
+KEY = "kimiscope"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredProvenance:
+    """The fields of `model.trace_data.Provenance`, which needs torch."""
+
+    kind: str
+    tap: str
+    step: int
+    dims: tuple[str, ...]
+    dtype: str
+    device: str
+    path: str
+    run_id: str
+    reason: str = ""
+
+
+@dataclass(kw_only=True)
+class StoredRun:
+    """Answers as a `Trace` does; what the file does not hold needs the model and is said so."""
+
+    about: Mapping[str, Any]
+    path: Path
+    config: KimiConfig
+    tokens: tuple[Token, ...]
+    is_stored: bool = True
+    _arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        about = self.__dict__.get("about", {})
+        if name in about:
+            return about[name]
+        raise AttributeError(f"A stored run has no {name!r}.")
+
+    @property
+    def run_id(self) -> str:
+        return self.about["run_id"]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(self.about["token_ids"])
+
+    @property
+    def steps(self) -> int:
+        return self.about["new_tokens"] + 1
+
+    @property
+    def bytes(self) -> int:
+        return self.path.stat().st_size
+
+    @property
+    def cache_by_step(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(**figures) for figures in self.about["cache_by_step"]]
+
+    @property
+    def cache_values(self) -> int:
+        return self.cache_by_step[-1].values
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.cache_by_step[-1].bytes
+
+    @property
+    def cache_by_layer(self) -> tuple[tuple[str, int, int], ...]:
+        return tuple(map(tuple, self.cache_by_step[-1].by_layer))
+
+    def is_captured(self, name: str, step: int = 0) -> bool:
+        return name in self.about["order"][step]
+
+    def names(self, step: int | None = None) -> list[str]:
+        steps = range(self.steps) if step is None else [step]
+        held = {name for s in steps for name in self.about["order"][s]}
+        return [name for name in self.about["taps"] if name in held]
+
+    def dims(self, name: str, pos: Selection = None) -> tuple[str, ...]:
+        if name not in self.about["taps"]:
+            raise LookupError(f"Run {self.run_id} has no tap {name!r}.")
+        return tuple(self.about["taps"][name]["dims"])
+
+    def array(
+        self, name: str, step: int = 0, pos: Selection = None, head: Selection = None
+    ) -> np.ndarray:
+        dims = self.dims(name)
+        if not self.is_captured(name, step) or (pos is not None and "border" in dims):
+            raise LookupError(self._absence(name, step))
+        key = f"{step}/{name}"
+        if key not in self._arrays:
+            with safe_open(self.path, framework="numpy") as file:
+                self._arrays[key] = file.get_tensor(key)
+        return select(name, self._arrays[key], dims, pos, head)
+
+    def provenance(self, name: str, step: int = 0, pos: Selection = None) -> StoredProvenance:
+        dims = self.dims(name)
+        is_held = self.is_captured(name, step) and not (pos is not None and "border" in dims)
+        return StoredProvenance(
+            kind="captured" if is_held else "not captured",
+            tap=name,
+            step=step,
+            dims=dims,
+            dtype=self.about["dtype"],
+            device=self.about["device"],
+            path=self.about["kernel_path"],
+            run_id=self.run_id,
+            reason="" if is_held else self._absence(name, step),
+        )
+
+    def _absence(self, name: str, step: int) -> str:
+        return f"The stored run does not hold {name} at step {step}; the model can compute it."
+
+
+def open_stored(path: Path) -> StoredRun:
+    """The run in a file of `Trace.save`; damage is answered in words."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no stored run {str(path)!r}; `make example` makes it.")
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata() or {}
+    about = json.loads(metadata.get(KEY, "{}"))
+    if about.get("format") != FORMAT:
+        raise ValueError(
+            f"{str(path)!r} is not a stored run of format {FORMAT}. `make example` makes it anew."
+        )
+    return StoredRun(
+        about=about,
+        path=path,
+        config=KimiConfig.from_hf(about["config"]),
+        tokens=tuple(Token(**token) for token in about["tokens"]),
+    )
+
+
+def held_names(run: Any, names: Sequence[str], step: int) -> bool:
+    """Whether all of `names` were captured at this step."""
+    return all(run.is_captured(name, step) for name in names)

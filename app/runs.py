@@ -1,0 +1,179 @@
+"""Every run of this process: one worker runs the model, all readers share what it made."""
+
+import threading
+from collections import OrderedDict
+from functools import partial
+from typing import Any, Protocol
+
+from app.run_checks import Asked
+from app.run_queue import FairQueue
+from app.run_request import RunRequest, check_request
+from app.run_shelf import Shelf
+from app.run_ticket import Ticket
+
+PROCESS_BYTES = 512 * 2**20
+RUN_BYTES = 256 * 2**20
+MOST_REMEMBERED = 4_096
+"""Requests whose run id is remembered, so that asking again finds the run or makes it again."""
+MOST_CHECKS = 2_048
+
+
+class Engine(Protocol):
+    """What knows the model. Everything but `count` is called on the worker thread alone."""
+
+    def count(self, request: RunRequest) -> int:
+        """Tokens of the prompt; 0 where only the loaded model knows."""
+        ...
+
+    def run(self, request: RunRequest, ticket: Ticket[Any], budget: int) -> Any: ...
+
+    def check(self, run: Any, asked: Asked) -> Any: ...
+
+    def example(self) -> Any:
+        """The stored run, or None where none was made."""
+        ...
+
+    def complete(self, run: Any) -> Any:
+        """The same run with its model at hand, so that values can be re-computed."""
+        ...
+
+
+class RunStore:
+    """Submit, find, check. Safe from any thread."""
+
+    def __init__(self, engine: Engine, *, limit: int = PROCESS_BYTES) -> None:
+        self.engine = engine
+        self.shelf: Shelf[Any] = Shelf(limit)
+        self._queue: FairQueue[Ticket[Any]] = FairQueue()
+        self._lock = threading.RLock()
+        self._open: dict[object, Ticket[Any]] = {}
+        self._known: OrderedDict[str, str] = OrderedDict()
+        self._checks: OrderedDict[object, Any] = OrderedDict()
+        self._worker: threading.Thread | None = None
+        self._example: Any = None
+
+    def submit(self, request: RunRequest, reader: str = "") -> Ticket[Any]:
+        """A ticket for the run; the same request shares one ticket, a finished one is at hand.
+
+        Raises `RefusedError` with a sentence where the request cannot be run.
+        """
+        check_request(request, self.engine.count(request))
+        asked = f"a run of {request.source} with {request.new_tokens:,} new tokens"
+        with self._lock:
+            known = self._known.get(request.key)
+            if known is not None and (run := self.shelf.get(known)) is not None:
+                return Ticket.finished(run, asked)
+            work = partial(self._run, request)
+            return self._enqueue(request.key, Ticket(work, asked), reader)
+
+    def find(self, run_id: str) -> Any | None:
+        """A finished run that is still held; the stored example always is."""
+        example = self.example()
+        if example is not None and example.run_id.startswith(run_id):
+            return self.shelf.get(example.run_id) or example
+        return self.shelf.get(run_id)
+
+    def example(self) -> Any | None:
+        """The stored run that a first visitor sees."""
+        with self._lock:
+            if self._example is None:
+                self._example = self.engine.example()
+            return self._example
+
+    def known(self, request: RunRequest) -> Any | None:
+        """The finished run of an equal request, if it is held."""
+        with self._lock:
+            run_id = self._known.get(request.key)
+        return None if run_id is None else self.shelf.get(run_id)
+
+    def checked(self, run: Any, asked: Asked, reader: str = "") -> Ticket[Any]:
+        """A ticket for the equations of a page on this run, replayed once."""
+        key = ("check", run.run_id, asked)
+        words = f"the equations of run {run.run_id[:6]}"
+        with self._lock:
+            if key in self._checks:
+                self._checks.move_to_end(key)
+                return Ticket.finished(self._checks[key], words)
+            return self._enqueue(key, Ticket(partial(self._check, key, run), words), reader)
+
+    def completed(self, run: Any, reader: str = "") -> Ticket[Any]:
+        """A ticket for the same run with its model, for values that are re-computed."""
+        key = ("complete", run.run_id)
+        asked = f"values of run {run.run_id[:6]} that are re-computed"
+        with self._lock:
+            return self._enqueue(key, Ticket(partial(self._complete, run), asked), reader)
+
+    def leave(self, ticket: Ticket[Any], reader: str) -> None:
+        """A reader gives up; the job stops when it was the last one."""
+        with self._lock:
+            if not ticket.leave(reader) or ticket.is_over:
+                return
+            self._queue.remove(ticket)
+            ticket.stop()
+            for key in [key for key, held in self._open.items() if held is ticket]:
+                del self._open[key]
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def _enqueue(self, key: object, ticket: Ticket[Any], reader: str) -> Ticket[Any]:
+        if (shared := self._open.get(key)) is not None and not shared.is_over:
+            shared.join(reader)
+            return shared
+        ticket.place = partial(self._queue.ahead, ticket)
+        ticket.join(reader)
+        self._open[key] = ticket
+        self._queue.put(ticket, reader)
+        if self._worker is None or not self._worker.is_alive():
+            self._worker = threading.Thread(target=self._serve, name="model", daemon=True)
+            self._worker.start()
+        return ticket
+
+    def _serve(self) -> None:
+        while True:
+            ticket = self._queue.take()
+            ticket.work()
+            with self._lock:
+                self._open = {k: t for k, t in self._open.items() if not t.is_over}
+
+    def _run(self, request: RunRequest, ticket: Ticket[Any]) -> Any:
+        run = self.engine.run(request, ticket, RUN_BYTES)
+        self.shelf.put(run)
+        with self._lock:
+            self._known[request.key] = run.run_id
+            self._known.move_to_end(request.key)
+            while len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return run
+
+    def _check(self, key: tuple[Any, ...], run: Any, ticket: Ticket[Any]) -> Any:
+        ticket.report("replaying the equations", 0.0)
+        results = self.engine.check(run, key[2])
+        with self._lock:
+            self._checks[key] = results
+            while len(self._checks) > MOST_CHECKS:
+                self._checks.popitem(last=False)
+        return results
+
+    def _complete(self, run: Any, ticket: Ticket[Any]) -> Any:
+        ticket.report("loading the model", 0.0)
+        whole = self.engine.complete(run)
+        self.shelf.put(whole)
+        return whole
+
+
+_shared: RunStore | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_store() -> RunStore:
+    """The one store of this process."""
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            # here, so that a store with another engine needs no model code
+            from app.run_engine import ModelEngine
+
+            _shared = RunStore(ModelEngine())
+        return _shared
