@@ -13,7 +13,7 @@ from model.trace_select import Selection, drop_indexed, indices
 if TYPE_CHECKING:
     from model.trace_data import Trace
 
-LIMIT = 64 * 1024**2
+LIMIT = 32 * 1024**2
 """Bytes that one answer may take."""
 
 AT_TOKENS = ("batch", "pos", "head", "d_value", "d_key")

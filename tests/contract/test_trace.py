@@ -213,14 +213,11 @@ def test_progress_counts_every_step_and_may_end_the_run():
     run(LM, "abc", new_tokens=2, progress=lambda *stage: seen.append(stage))
     assert seen == [("prefill", 0, 3), ("decode", 1, 3), ("decode", 2, 3), ("done", 3, 3)]
 
-    class Stop(Exception):
-        pass
-
     def stop(stage, done, total):
         if done == 1:
-            raise Stop
+            raise InterruptedError
 
-    with pytest.raises(Stop):
+    with pytest.raises(InterruptedError):
         run(LM, "abc", new_tokens=2, progress=stop)
     assert run(LM, "abc").names()
 

@@ -1,0 +1,68 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from model.load import build
+from model.run_budget import DEFAULT, predicted_bytes
+from model.trace import run
+from model.trace_data import tap_facts
+
+LM = build("tiny-k3")
+
+
+@pytest.mark.parametrize("mla", ["expanded", "latent"])
+@pytest.mark.parametrize(("tokens", "new"), [(1, 0), (1, 2), (40, 2), (600, 1), (1030, 1)])
+def test_the_prediction_is_what_the_taps_then_hold(tokens, new, mla):
+    trace = run(LM, [3] * tokens, new_tokens=new, mla=mla)
+    predicted = predicted_bytes(trace.taps, trace.config, tokens, new, 4, mla)
+    held = {n: sum(s[n].nbytes for s in trace.tensors if n in s) for n in trace.taps}
+    assert predicted == held
+    assert trace.bytes <= sum(predicted.values())
+
+
+def test_a_plain_prompt_stays_under_the_default():
+    lm = build("k3-mini")
+    sizes = predicted_bytes(tap_facts(lm), lm.config, 256, 16, 4)
+    assert sum(sizes.values()) < DEFAULT
+
+
+def test_over_the_budget_squares_go_first_and_their_rows_are_re_computed():
+    whole = run(LM, "x" * 200)
+    name = "layers.3.self_attn.pattern"
+    tight = run(LM, "x" * 200, budget=whole.bytes * 9 // 10)
+    assert tight.provenance(name).kind == "recomputed"
+    np.testing.assert_allclose(
+        tight.array(name, pos=[7, 150], head=1),
+        whole.array(name)[:, 1, [7, 150]],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    assert "can be asked for alone" in tight.notices[0]
+
+
+def test_far_over_the_budget_what_is_left_out_says_so_and_can_be_asked_for_alone():
+    tight = run(LM, "x" * 200, budget=400_000)
+    assert tight.bytes <= 400_000
+    left_out = [name for name in tight.taps if name not in tight.names()]
+    name = "layers.1.self_attn.k"
+    assert name in left_out
+    with pytest.raises(LookupError, match="not captured: over the budget"):
+        tight.array(name)
+    assert tight.provenance(name).kind == "not captured"
+    alone = run(LM, "x" * 200, budget=400_000, keep=name)
+    assert alone.array(name).shape == (1, 201, 3, 8)
+    assert alone.run_id == tight.run_id
+
+
+def test_under_the_budget_nothing_is_noticed():
+    assert run(LM, "abc").notices == ()
+
+
+def test_every_tap_of_a_plain_residual_model_is_predicted():
+    config = dataclasses.replace(LM.config, attn_res_block_size=None, q_lora_rank=None)
+    lm = build(config)
+    trace = run(lm, "abc", new_tokens=1)
+    predicted = predicted_bytes(trace.taps, config, 4, 1, 4)
+    held = {n: sum(s[n].nbytes for s in trace.tensors if n in s) for n in trace.taps}
+    assert predicted == held

@@ -1,0 +1,310 @@
+import dataclasses
+import time
+
+import pytest
+import torch
+
+from model import attn_res, block, kda, mla, moe, norm
+from model.identities.registry import IDENTITIES, check
+from model.load import build
+from model.trace import open_trace, run
+from model.trace_data import tap_facts
+
+LM = build("tiny-k3")
+MINI = build("k3-mini")
+PROMPT = "The memory forgets by channel, and then it corrects by its error"
+
+ONLY_LATENT = {"mla_latent_cached", "mla_shared_cached"}
+"""Equations of the other cache."""
+
+
+def faults(results):
+    return [f"{r.name} {r.error:.1e} at {r.place} step {r.step}" for r in results if not r.passed]
+
+
+def red(lm, new_tokens=2, prompt=PROMPT, **arguments):
+    trace = run(lm, prompt, new_tokens=new_tokens, **arguments)
+    return {result.name for result in check(trace, lm) if not result.passed}
+
+
+@pytest.mark.parametrize("lm", [LM, MINI], ids=["tiny-k3", "k3-mini"])
+@pytest.mark.parametrize("prompt", [PROMPT, "a"], ids=["64 tokens", "one character"])
+def test_every_equation_holds_in_prefill_and_in_decode(lm, prompt):
+    trace = run(lm, prompt, new_tokens=2)
+    results = check(trace, lm)
+    assert not faults(results)
+    assert {result.name for result in results} == IDENTITIES.keys() - ONLY_LATENT
+
+
+def test_every_equation_holds_over_several_segments():
+    trace = run(LM, [(31 * i) % 256 for i in range(1100)], new_tokens=1)
+    assert not faults(check(trace, LM))
+
+
+def test_every_equation_of_the_latent_cache_holds():
+    results = check(run(LM, PROMPT, new_tokens=3, mla="latent"), LM)
+    assert not faults(results)
+    assert {result.name for result in results} >= ONLY_LATENT | {"mla_absorbed", "cache_counted"}
+
+
+def test_a_float64_model_agrees_to_float64():
+    lm = build("tiny-k3", dtype="float64")
+    errors = {r.name: r.error for r in check(run(lm, PROMPT, new_tokens=2), lm)}
+    assert max(errors.values()) < 1e-11, max(errors, key=errors.__getitem__)
+
+
+def test_a_bfloat16_model_agrees_to_bfloat16():
+    lm = build("tiny-k3", dtype="bfloat16")
+    results = check(run(lm, PROMPT, new_tokens=2), lm)
+    assert not faults(r for r in results if r.name != "prefill_is_decode")
+    assert {result.tolerance for result in results} == {1e-2}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attn_res_block_size": None},
+        {"q_lora_rank": None},
+        {"mla_use_output_gate": False},
+        {"routed_expert_hidden_size": None, "latent_moe_use_norm": False},
+        {"hidden_act": "silu", "routed_scaling_factor": 2.446},
+        {"num_expert_group": 3, "topk_group": 2},
+        {"moe_renormalize": False},
+        {
+            "linear_attn_config": dataclasses.replace(
+                LM.config.linear_attn_config, use_full_rank_gate=False, gate_lower_bound=None
+            )
+        },
+    ],
+    ids=lambda changes: " ".join(changes),
+)
+def test_every_equation_holds_in_the_other_forms_of_a_layer(changes):
+    lm = build(dataclasses.replace(LM.config, **changes))
+    assert not faults(check(run(lm, PROMPT, new_tokens=2), lm))
+
+
+def test_every_tap_is_the_left_side_of_one_equation():
+    taps = {f"{f.owner}.{name.rpartition('.')[2]}" for name, f in tap_facts(LM).items()}
+    explained = [identity.tap for identity in IDENTITIES.values() if identity.tap]
+    assert sorted(explained) == sorted(taps)
+
+
+@pytest.mark.parametrize("identity", IDENTITIES.values(), ids=IDENTITIES)
+def test_an_identity_reads_taps_that_exist(identity):
+    if identity.owner == "KimiLM":
+        return
+    attributes = {name.rpartition(".")[2] for name in tap_facts(LM)}
+    for name in identity.taps:
+        assert name.rpartition(".")[2].lstrip("/^.") in attributes, name
+
+
+def test_one_layer_and_one_place_can_be_asked_for():
+    trace = run(LM, PROMPT)
+    results = check(trace, LM, layer=3, names={"rms_norm"}, at="self_attn.kv_a_layernorm")
+    assert [(r.layer, r.worst_layer, r.places) for r in results] == [(3, 3, 1)]
+    assert results[0].place == "layers.3.self_attn.kv_a_layernorm"
+    assert not [r for r in check(trace, LM, layer=0) if r.name.startswith("mla")]
+    with pytest.raises(LookupError, match="No identity is called 'rms'"):
+        check(trace, LM, names={"rms"})
+
+
+def test_other_weights_are_refused():
+    with pytest.raises(ValueError, match="run the prompt again"):
+        check(run(LM, "a"), build("tiny-k3", seed=3))
+
+
+def test_a_stored_run_is_checked_as_well(tmp_path):
+    run(LM, PROMPT, new_tokens=1).save(tmp_path / "run")
+    assert not faults(check(open_trace(tmp_path / "run"), LM))
+
+
+def test_what_was_not_captured_gives_no_result():
+    trace = run(LM, PROMPT, keep=["layers.1.self_attn.log_decay"])
+    names = {result.name for result in check(trace, LM)}
+    assert names == {"kda_decay_bounds", "cache_counted", "cache_positions"}
+
+
+def test_nan_weights_turn_red_and_do_not_crash():
+    lm = build("tiny-k3")
+    with torch.no_grad():
+        lm.layers[3].self_attn.kv_a_proj_with_mqa.weight[0, 0] = float("nan")
+    results = check(run(lm, "abc"), lm)
+    broken = next(r for r in results if r.name == "mla_kv_joint")
+    assert not broken.passed
+    assert "values of the tensor are NaN" in broken.detail
+
+
+def test_a_check_of_64_tokens_is_quick(record_property):
+    trace = run(MINI, PROMPT[:63])
+    started = time.perf_counter()
+    check(trace, MINI)
+    record_property("seconds", time.perf_counter() - started)
+
+
+# planted faults: each changes one line of a layer and must turn an equation red
+
+
+def plant(monkeypatch, owner, name, changed):
+    monkeypatch.setattr(owner, name, changed)
+    return build("tiny-k3")
+
+
+def test_a_wrong_sign_in_the_delta_rule_turns_red(monkeypatch):
+    def forward(q, k, v, log_decay, beta, state):
+        return kda_rule(q, k, -v, log_decay, beta, state)
+
+    kda_rule = kda.delta_rule
+    lm = build("tiny-k3")
+    for layer in lm.layers[:3]:
+        monkeypatch.setattr(layer.self_attn, "recurrence", forward)
+    assert {"kda_written", "kda_state", "kda_read"} <= red(lm, new_tokens=0)
+
+
+def test_a_wrong_epsilon_in_a_latent_norm_turns_red(monkeypatch):
+    lm = plant(monkeypatch, mla, "LATENT_NORM_EPS", 1e-5)
+    with torch.no_grad():
+        for layer in lm.layers[3:]:
+            layer.self_attn.q_a_proj.weight.mul_(0.02)
+    assert "rms_norm" in red(lm)
+
+
+def test_a_gate_before_the_norm_turns_red(monkeypatch):
+    def forward(self, read, gate):
+        return self.gated(self.weight * norm.unit_rms(read * gate.sigmoid(), self.eps))
+
+    assert "kda_gated" in red(plant(monkeypatch, norm.GatedRMSNorm, "forward", forward))
+
+
+def test_a_seal_before_the_read_turns_red(monkeypatch):
+    def forward(self, residual, bank):
+        if self.sealed_too_early:
+            bank = torch.cat([bank, residual[..., None, :]], dim=-2)
+        return original(self, residual, bank)
+
+    original = attn_res.AttnResidual.forward
+    lm = plant(monkeypatch, attn_res.AttnResidual, "forward", forward)
+    for path, module in lm.named_modules():
+        if isinstance(module, attn_res.AttnResidual):
+            module.sealed_too_early = path in (
+                "layers.2.self_attention_res",
+                "layers.4.self_attention_res",
+            )
+    assert "res_sources" in red(lm)
+
+
+def test_a_seal_at_the_wrong_layer_turns_red(monkeypatch):
+    lm = build("tiny-k3")
+    lm.layers[1].seals = True
+    assert {"bank", "residual_mid"} <= red(lm)
+
+
+def test_mixing_normalized_sources_turns_red(monkeypatch):
+    def forward(self, residual, bank):
+        sources = self.sources(torch.cat([bank, residual[..., None, :]], dim=-2))
+        keys = self.keys(norm.unit_rms(sources, self.eps))
+        scores = self.scores(keys @ self.query(self.norm.weight * self.proj.weight[0]))
+        weights = self.weights(torch.softmax(scores, dim=-1))
+        return self.mixed((weights[..., None, :] @ keys)[..., 0, :])
+
+    assert red(plant(monkeypatch, attn_res.AttnResidual, "forward", forward)) == {"res_mixed"}
+
+
+def test_router_weights_with_the_bias_turn_red(monkeypatch):
+    def forward(self, x):
+        scores = self.scores(self.logits(x @ self.weight.T).sigmoid())
+        for_choice = self.scores_for_choice(scores + self.e_score_correction_bias)
+        weight, chosen = for_choice.topk(self.top, dim=-1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        return moe.Chosen(self.chosen(chosen), self.chosen_weight(weight * self.scale))
+
+    assert "moe_chosen_weight" in red(plant(monkeypatch, moe.KimiMoEGate, "forward", forward))
+
+
+def test_a_choice_without_the_bias_turns_red(monkeypatch):
+    def forward(self, x):
+        scores = self.scores(self.logits(x @ self.weight.T).sigmoid())
+        self.scores_for_choice(scores + self.e_score_correction_bias)
+        weight, chosen = scores.topk(self.top, dim=-1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        return moe.Chosen(self.chosen(chosen), self.chosen_weight(weight * self.scale))
+
+    assert "moe_chosen" in red(plant(monkeypatch, moe.KimiMoEGate, "forward", forward))
+
+
+def test_a_transposed_state_turns_red(monkeypatch):
+    def step(q, k, v, log_decay, beta, state):
+        terms = original(q, k, v, log_decay, beta, state)
+        return terms._replace(state=terms.state.mT)
+
+    original = kda.delta_step
+    monkeypatch.setattr(kda, "delta_step", step)
+    assert "kda_state" in red(build("tiny-k3"))
+
+
+def test_an_error_formed_before_the_decay_turns_red(monkeypatch):
+    def step(q, k, v, log_decay, beta, state):
+        recalled = torch.einsum("bhvk,bhk->bhv", state, k)
+        decayed = log_decay.exp()[..., None, :] * state
+        written = beta[..., None] * (v - recalled)
+        state = decayed + written[..., :, None] * k[..., None, :]
+        read = torch.einsum("bhvk,bhk->bhv", state, q)
+        return kda.Step(decayed, recalled, written, state, read)
+
+    monkeypatch.setattr(kda, "delta_step", step)
+    assert {"kda_recalled", "kda_written", "prefill_is_decode"} <= red(build("tiny-k3"))
+
+
+def test_a_wrong_split_of_the_joint_projection_turns_red(monkeypatch):
+    def wide_first(self, latent, k_shared):
+        kv = self.kv_up(self.by_head(self.kv_b_proj(latent)))
+        v, k_content = kv.split([self.d_value, self.d_nope], dim=-1)
+        k_content, v = self.k_content(k_content), self.v(v)
+        every_head = k_shared[..., None, :].expand(*k_content.shape[:-1], self.d_shared)
+        return self.k(torch.cat([k_content, every_head], -1)).transpose(1, 2), v.transpose(1, 2)
+
+    lm = plant(monkeypatch, mla.KimiMLAAttention, "keys_and_values", wide_first)
+    assert {"mla_k_content", "mla_v", "mla_absorbed"} <= red(lm)
+
+
+def test_an_unscaled_query_turns_red():
+    lm = build("tiny-k3")
+    for layer in lm.layers[3:]:
+        layer.self_attn.scale = 1.0
+    assert {"mla_scores", "mla_absorbed"} <= red(lm)
+
+
+def test_a_missing_mask_turns_red(monkeypatch):
+    def attend(self, q, k, v, rows):
+        scores = self.scores(q @ k.mT * self.scale)
+        return self.pattern(torch.softmax(self.masked(scores), dim=-1)) @ v
+
+    assert "mla_masked" in red(plant(monkeypatch, mla.KimiMLAAttention, "attend", attend))
+
+
+def test_a_clamped_gate_turns_red(monkeypatch):
+    def forget_gate(self, x):
+        z = self.f_b_proj(self.gate_latent(self.f_a_proj(x))) + self.dt_bias
+        z = self.gate_logit(self.by_head(z))
+        old = -self.A_log.exp()[:, None] * torch.nn.functional.softplus(z)
+        return self.log_decay(old.clamp(min=self.gate_lower_bound))
+
+    lm = plant(monkeypatch, kda.KimiDeltaAttention, "forget_gate", forget_gate)
+    assert "kda_log_decay" in red(lm)
+
+
+def test_a_mix_that_is_added_turns_red(monkeypatch):
+    def forward(self, residual, bank, kept, rows):
+        out, bank = original(self, residual, bank, kept, rows)
+        return out + residual, bank
+
+    original = block.KimiDecoderLayer.forward
+    lm = plant(monkeypatch, block.KimiDecoderLayer, "forward", forward)
+    assert "residual_in" in red(lm)
+
+
+def test_shared_experts_on_another_input_turn_red(monkeypatch):
+    def forward(self, x):
+        return original(self, 2 * x)
+
+    original = moe.KimiMLP.forward
+    assert {"mlp_gate", "mlp_up"} <= red(plant(monkeypatch, moe.KimiMLP, "forward", forward))
