@@ -1,6 +1,6 @@
 """What a model costs: the one owner of every size formula, and the public face of `cost_*.py`."""
 
-from model import cost_memory, cost_residuals, cost_shape, cost_weights
+from model import cost_memory, cost_residuals, cost_shape, cost_weights, cost_work
 from model.cost_capture import (
     capture_bytes,
     capture_bytes_by_tap,
@@ -15,6 +15,7 @@ from model.cost_parameters import (
     Parameters,
     layer_total,
     module_parameters,
+    parameter_sizes,
     parameters,
     weight_bytes,
 )
@@ -23,7 +24,7 @@ from model.cost_sizes import Case, Phase
 from model.cost_terms import Term, Value
 from model.cost_traffic import Traffic, traffic
 
-FACT_MODULES = (cost_memory, cost_residuals, cost_shape, cost_weights)
+FACT_MODULES = (cost_memory, cost_residuals, cost_shape, cost_weights, cost_work)
 """Importing them registers their facts."""
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "kept_kinds",
     "layer_total",
     "module_parameters",
+    "parameter_sizes",
     "parameters",
     "tap_shape",
     "total_kept_bytes",

@@ -36,7 +36,7 @@ def flops(
     """
     case = Case(config=config, batch=batch, positions=positions, phase=phase, layer=layer)
     if what == LM:
-        return _model(case, mla).as_value("FLOP")
+        return model_flops(case, mla).as_value("FLOP")
     if what in OPERATIONS or _is_tap(what):
         return _tap(case, what, at, mla).as_value("FLOP")
     modules = _modules(case, what)
@@ -111,7 +111,8 @@ def _parts(case: Case, modules: dict[str, Module], path: str, mla: Kind) -> dict
             cls, _, attribute = tap.partition(".")
             if cls != module.cls or (chunked and attribute in DELTA_RULE):
                 continue
-            if module.cls == "AttnResidual" and place.sources.value == 0:
+            if module.cls == "AttnResidual" and (place.sources.value == 0 or attribute == "query"):
+                # the query is folded once, whatever the tokens
                 continue
             parts[f"{stem}{attribute}"] = operation(place)
         if chunked:
@@ -133,7 +134,7 @@ def _sum(parts: dict[str, Term]) -> Term:
     return total(part.named(name) for name, part in parts.items() if part.value)
 
 
-def _model(case: Case, mla: Kind) -> Term:
+def model_flops(case: Case, mla: Kind = "expanded") -> Term:
     """Layers that do the same work are computed once and multiplied."""
     config = case.config
     sums = {"KDA layers": 0, "MLA layers": 0}

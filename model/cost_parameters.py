@@ -1,10 +1,12 @@
 """Parameter counts of modules, layers and models, and what they weigh as released."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from model.config import KimiConfig
-from model.cost_modules import LAYER, LM, layer_kinds, layer_modules, parameter_axes
+from model.cost_modules import LAYER, LM, layer_kinds, layer_modules, parameter_axes, top_modules
 from model.cost_sizes import Case
 from model.cost_terms import Term, Value, total
 from model.presets import preset
@@ -25,6 +27,11 @@ class Parameters:
     active_without_embedding_and_head: int
     tensors: int
     """Tensors of the released checkpoint."""
+    by_module: Mapping[str, int]
+    """Of the modules that stand directly in the model or in a layer, summed over `layers.*`.
+
+    `self_attn` is counted by class: `layers.*.self_attn:KimiDeltaAttention`.
+    """
 
 
 def parameter_count(case: Case, axes: tuple[str, ...], owner: str) -> Term:
@@ -112,7 +119,41 @@ def parameters(config: KimiConfig) -> Parameters:
         active_with_embedding=everything - idle,
         active_without_embedding_and_head=everything - idle - embedding - head,
         tensors=num_tensors(config),
+        by_module=MappingProxyType(_by_module(config)),
     )
+
+
+def _by_module(config: KimiConfig) -> dict[str, int]:
+    case = Case(config=config)
+    found: dict[str, int] = {}
+    for name, (owner, axes) in parameter_axes(config, None).items():
+        path = name.partition(".")[0]
+        found[path] = found.get(path, 0) + _numel(case, axes, owner)
+    for members in layer_kinds(config).values():
+        modules = layer_modules(config, members[0])
+        for name, (owner, axes) in parameter_axes(config, members[0]).items():
+            path = name.partition(".")[0]
+            key = f"layers.*.{path}" + (f":{modules[path].cls}" if path == "self_attn" else "")
+            found[key] = found.get(key, 0) + len(members) * _numel(case, axes, owner)
+    return found
+
+
+def parameter_sizes(config: KimiConfig, name: str, at: str | None = None) -> tuple[int, ...]:
+    """Sizes of one parameter by `Class.name`, as in `KimiMLAAttention.kv_b_proj.weight`.
+
+    `at` says which place of a class that has several; they may differ in width.
+    """
+    cls, _, inner = name.partition(".")
+    case = Case(config=config)
+    for layer in (None, *(members[0] for members in layer_kinds(config).values())):
+        modules = top_modules(config) if layer is None else layer_modules(config, layer)
+        axes_of = parameter_axes(config, layer)
+        for path, module in modules.items():
+            full = inner if path in (LAYER, LM) else f"{path}.{inner}"
+            if module.cls == cls and at in (None, path) and full in axes_of:
+                owner, axes = axes_of[full]
+                return tuple(int(case.axis(axis, owner).value) for axis in axes)
+    raise LookupError(f"This model has no parameter {name!r}{f' at {at}' if at else ''}.")
 
 
 def storage(config: KimiConfig) -> str:

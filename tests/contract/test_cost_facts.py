@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.cost import FACTS, fact, kept
+from model.cost import FACTS, fact, kept, parameter_sizes, parameters
 from model.presets import preset, tiny_k3
 
 K3 = {
@@ -136,6 +136,17 @@ def test_residual_sources_follow_the_seals(layer, before_mixer, before_ffn):
     assert fact("residual_sources_before_ffn", config, layer=layer).value == before_ffn
 
 
+@pytest.mark.parametrize("config", [preset("k3"), tiny_k3()], ids=["k3", "tiny-k3"])
+def test_sources_are_the_banks_entries_and_the_running_sum(config):
+    layers = range(config.num_hidden_layers)
+    ask = [fact("residual_sources_before_ffn", config, layer=layer).value for layer in layers]
+    assert ask == [config.bank_size(layer) + 1 for layer in layers]
+    ask = [fact("residual_sources_before_mixer", config, layer=layer).value for layer in layers]
+    assert ask == [1, *(config.bank_size(layer - 1) + 1 for layer in layers[1:])]
+    seals = sum(config.seals(layer) for layer in layers)
+    assert fact("residual_seals", config).value == seals
+
+
 def test_a_formula_is_shown_in_words_and_in_numbers():
     value = fact("kv_values_per_position", preset("k3"))
     assert value.formula == "heads · (key width + value width)"
@@ -198,6 +209,39 @@ def test_the_expanded_cache_in_float32_is_the_size_that_others_measured():
 )
 def test_the_latent_cache_has_the_size_of_the_published_tables(model, positions, size):
     assert kept(preset(model), "latent", positions=positions).total_bytes.value == size
+
+
+def test_the_released_weights_of_k3_have_the_published_size():
+    vision = 401_214_464 + 46_144_512
+    size = fact("weight_bytes_released", preset("k3")).value + 2 * vision
+    assert size == pytest.approx(1.5608e12, rel=1e-4)
+    assert size / 2**40 == pytest.approx(1.42, abs=0.005)
+    # 27 blocks of six tensors, three around them, three of the projector
+    assert fact("tensors", preset("k3")).value + 27 * 6 + 3 + 3 == 497_220
+
+
+def test_the_parameters_of_a_model_are_divided_among_its_modules():
+    for name in ("k3", "k2", "kimi-linear"):
+        counted = parameters(preset(name))
+        assert sum(counted.by_module.values()) == counted.total
+    assert counted.by_module["layers.*.self_attn:KimiDeltaAttention"] == 20 * 39_514_272
+
+
+def test_experts_work_on_the_latent_and_not_on_the_full_width():
+    config = preset("k3")
+    assert parameter_sizes(config, "KimiSparseMoE.experts.w1") == (896, 3_072, 3_584)
+    assert parameter_sizes(config, "KimiSparseMoE.experts.w2") == (896, 3_584, 3_072)
+    assert parameter_sizes(config, "KimiMLAAttention.kv_b_proj.weight") == (24_576, 512)
+    norm = parameter_sizes(config, "RMSNorm.weight", at="self_attn.q_a_layernorm")
+    assert norm == (1_536,)
+    with pytest.raises(LookupError, match="has no parameter"):
+        parameter_sizes(config, "KimiMLAAttention.q_proj.weight")
+
+
+def test_the_convolutions_of_all_layers_keep_what_other_engines_measured():
+    # three columns in float32 elsewhere, four in bfloat16 here
+    ours = fact("kda_conv_values", preset("k3")).value
+    assert 69 * ours // 4 * 3 * 4 / 2**20 == pytest.approx(29, abs=0.2)
 
 
 def test_head_dim_is_not_taken_as_hidden_over_heads():

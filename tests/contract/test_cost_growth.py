@@ -1,17 +1,19 @@
 """How sizes grow with the context, and what arithmetic they stand for."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.cost import (
+    FACTS,
     Case,
     capture_bytes,
     coefficients,
     evaluate,
+    fact,
     flops,
     kept,
     module_parameters,
@@ -53,6 +55,21 @@ def test_coefficients_give_the_formula_at_any_context(name, positions):
     exact = size(positions)
     exact = exact if isinstance(exact, int) else exact.value
     assert evaluate(fitted(name), positions) == exact
+
+
+def test_every_fact_follows_the_context_by_its_coefficients():
+    for name in FACTS:
+        for phase in ("prefill", "decode"):
+            try:
+                first = fact(name, K3, phase=phase).value
+            except LookupError:
+                continue
+            if isinstance(first, int):
+                ask = partial(fact, name, K3, phase=phase)
+                parts = coefficients(lambda p, ask=ask: ask(positions=p))
+                assert evaluate(parts, 4_096) == first
+                # a browser multiplies by the batch, or leaves it
+                assert ask(batch=3).value in (first, 3 * first)
 
 
 def test_degrees_are_those_of_the_mechanism():
@@ -107,8 +124,14 @@ def test_a_place_has_to_be_named_where_it_decides():
     assert flops(K3, "RMSNorm.normed", at="self_attn.kv_a_layernorm").value == 4 * 512
     with pytest.raises(LookupError, match="layer="):
         flops(K3, "self_attn")
-    assert flops(K3, "mlp_res", layer=92).value == 7 * 9 * 7_168 + 7_168
+    assert flops(K3, "mlp_res", layer=92).value == 7 * 9 * 7_168
     assert flops(K3, "self_attention_res", layer=0).value == 0
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_the_work_of_a_call_is_proportional_to_the_batch(phase):
+    one, three = (flops(K3, "lm", batch=b, positions=77, phase=phase).value for b in (1, 3))
+    assert three == 3 * one
 
 
 def test_the_bytes_read_for_a_token_are_active_weights_and_caches():
