@@ -1,7 +1,6 @@
 """Kimi Delta Attention: a memory of fixed size that forgets by channel and corrects by error."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -73,9 +72,7 @@ class KimiDeltaAttention(nn.Module):
             raise ValueError("KimiDeltaAttention needs a configuration with linear_attn_config.")
         self.heads, self.width = linear.num_heads, linear.head_dim
         self.gate_lower_bound = linear.gate_lower_bound
-        self.recurrence = recurrence or partial(
-            chunked_delta_rule, gate_lower_bound=linear.gate_lower_bound
-        )
+        self.recurrence = recurrence or chunked_delta_rule
         self.make_parameters(linear, config)
         self.make_taps()
 

@@ -11,12 +11,8 @@ import torch
 from torch import Tensor
 
 CHUNK = 32
-BLOCK = 16
 SEGMENT = 512
 """Rows worked on at a time; larger temporaries cost more page faults than they save."""
-
-LEAST_BOUND = -5.0
-"""A block's half at this log-decay a step keeps `exp` of differences inside float32."""
 
 
 class ChunkResult(NamedTuple):
@@ -27,25 +23,14 @@ class ChunkResult(NamedTuple):
 
 
 def chunked_delta_rule(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_decay: Tensor,
-    beta: Tensor,
-    state: Tensor,
-    gate_lower_bound: float | None = None,
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
 ) -> ChunkResult:
-    """Same arguments and results as `delta_rule`, for `[batch, pos, head, …]` and any length.
-
-    `gate_lower_bound` promises that no log-decay lies below it; then products within a block are
-    matrix products, otherwise they are taken pair by pair.
-    """
-    bounded = gate_lower_bound is not None and gate_lower_bound >= LEAST_BOUND
+    """Same arguments and results as `delta_rule`, for `[batch, pos, head, …]` and any length."""
     written, read, borders = [], [], []
     for start in range(0, q.shape[1], SEGMENT):
         rows = slice(start, start + SEGMENT)
         parts = (q[:, rows], k[:, rows], v[:, rows], log_decay[:, rows], beta[:, rows])
-        u, o, state = segment(*parts, state, bounded)
+        u, o, state = segment(*parts, state)
         written.append(u)
         read.append(o)
         borders.append(state)
@@ -55,14 +40,15 @@ def chunked_delta_rule(
 
 
 def segment(
-    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor, bounded: bool
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, pos, heads, _ = q.shape
     q, k, v, log_decay = (into_chunks(x) for x in (q, k, v, log_decay))
     beta = into_chunks(beta[..., None])
-    total = log_decay.cumsum(dim=-2)
-    kept = total.exp()
-    keys_on_keys, keys_on_queries = decayed_products(q, k, total, bounded)
+    # summed in float64: a difference of two long sums must be as exact as a step's own log-decay
+    total = log_decay.double().cumsum(dim=-2)
+    kept = fade(total, k)
+    keys_on_keys, keys_on_queries = decayed_products(q, k, total)
 
     # (I + β A) [W | U₀] = β [k e^G | v], solved by forward substitution
     right = beta * torch.cat([k * kept, v], dim=-1)
@@ -70,7 +56,7 @@ def segment(
         beta * keys_on_keys, right, upper=False, unitriangular=True
     )
     recall, fresh = solved.split([k.shape[-1], v.shape[-1]], dim=-1)
-    k_to_end = k * (total[..., -1:, :] - total).exp()
+    k_to_end = k * fade(total[..., -1:, :] - total, k)
     kept_to_end = kept[..., -1:, :]
 
     state = state.flatten(0, 1)
@@ -85,42 +71,39 @@ def segment(
     return u, o, state.unflatten(0, (batch, heads))
 
 
-def decayed_products(q: Tensor, k: Tensor, total: Tensor, bounded: bool) -> tuple[Tensor, Tensor]:
+def decayed_products(q: Tensor, k: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
     """`A_ij = Σ k_i k_j e^{G_i − G_j}` and `P_ij = Σ q_i k_j e^{G_i − G_j}`, zero above.
 
-    Decay is never factored over more than a block, since `e^{−G}` of a chunk overflows. Between
-    the two blocks the reference is the later one's first row, so that no exponent is positive.
+    Rows of a chunk's later half meet those of its earlier half, and then each half is halved in
+    the same way. Measured from the first row of the later half, no exponent is positive, however
+    steep the decay.
     """
     rows = torch.stack([k, q], dim=-3)
-    early, late = slice(0, BLOCK), slice(BLOCK, CHUNK)
-    first = total[..., BLOCK : BLOCK + 1, :]
-    left = rows[..., late, :] * (total[..., late, :] - first).exp()[..., None, :, :]
-    right = k[..., early, :] * (first - total[..., early, :]).exp()
-    between = left @ right[..., None, :, :].mT
-    rows, k, total = (x.unflatten(-2, (-1, BLOCK)) for x in (rows, k, total))
-    within = within_blocks(rows, k, total, bounded)
-    top = torch.cat([within[..., 0, :, :], torch.zeros_like(between)], dim=-1)
-    bottom = torch.cat([between, within[..., 1, :, :]], dim=-1)
-    on_keys, on_queries = torch.cat([top, bottom], dim=-2).unbind(-3)
+    products = rows.new_zeros(*rows.shape[:-1], CHUNK)
+    products.diagonal(dim1=-2, dim2=-1).copy_((rows * k[..., None, :, :]).sum(-1))
+    size = CHUNK
+    while size > 1:
+        half = size // 2
+        row, key, sums = (x.unflatten(-2, (-1, size)) for x in (rows, k, total))
+        first = sums[..., half : half + 1, :]
+        late = row[..., half:, :] * fade(sums[..., half:, :] - first, k)[..., None, :, :, :]
+        early = key[..., :half, :] * fade(first - sums[..., :half, :], k)
+        blocks = on_diagonal(products, size)
+        blocks[..., half:, :half] = late @ early[..., None, :, :, :].mT
+        size = half
+    on_keys, on_queries = products.unbind(-3)
     return on_keys, on_queries
 
 
-def within_blocks(rows: Tensor, k: Tensor, total: Tensor, bounded: bool) -> Tensor:
-    """The diagonal blocks of both products, `[…, 2, block, row, row]`, zero above the diagonal."""
-    row = torch.arange(BLOCK, device=k.device)
-    above = row[:, None] < row
-    if bounded:
-        # half a block of the steepest decay is e^{±40}, which float32 and bfloat16 hold
-        middle = total[..., BLOCK // 2 : BLOCK // 2 + 1, :]
-        left = rows * (total - middle).exp()[..., None, :, :, :]
-        right = k * (middle - total).exp()
-        products = left @ right[..., None, :, :, :].mT
-    else:
-        # clamped, so that what is masked below stays finite
-        between = (total[..., :, None, :] - total[..., None, :, :]).clamp(max=0).exp()
-        faded = k[..., None, :, :] * between
-        products = torch.einsum("xynijc,xyrnic->xyrnij", faded, rows)
-    return products.masked_fill(above, 0)
+def fade(log: Tensor, like: Tensor) -> Tensor:
+    """What is left after the log-decay `log`, in the dtype of `like`."""
+    return log.to(like.dtype).exp()
+
+
+def on_diagonal(square: Tensor, size: int) -> Tensor:
+    """A view of the blocks along the diagonal: `[…, row, row]` to `[…, block, size, size]`."""
+    tiles = square.unflatten(-1, (-1, size)).unflatten(-3, (-1, size))
+    return tiles.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
 
 
 def into_chunks(x: Tensor) -> Tensor:
