@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.capture import Tap
-from model.linear import empty_parameter
+from model.linear import empty_parameter, wide
 from model.rows import Rows
 
 
@@ -27,12 +27,14 @@ class ShortConvolution(nn.Module):
         if state is not None:
             before = state.transpose(1, 2)
         columns = torch.cat([before, raw], dim=1)
-        weight = self.weight[:, 0].to(raw.dtype)
-        pos = raw.shape[1]
-        total = columns[:, 1 : 1 + pos] * weight[:, 0]
+        # summed in float32, as the weights are kept
+        values, weight, pos = wide(columns), wide(self.weight[:, 0]), raw.shape[1]
+        total = values[:, 1 : 1 + pos] * weight[:, 0]
         for w in range(1, self.lag):
-            total = torch.addcmul(total, columns[:, 1 + w : 1 + w + pos], weight[:, w])
-        return self.convolved(F.silu(total)), self.state(self.last_columns(columns, rows))
+            total = torch.addcmul(total, values[:, 1 + w : 1 + w + pos], weight[:, w])
+        return self.convolved(F.silu(total).to(raw.dtype)), self.state(
+            self.last_columns(columns, rows)
+        )
 
     def last_columns(self, columns: Tensor, rows: Rows) -> Tensor:
         if rows.lengths is None:

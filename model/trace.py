@@ -13,6 +13,7 @@ from model import run_budget
 from model.cache import MLACache
 from model.capture import Tap, capture, tap_names
 from model.config import KimiConfig
+from model.cost import capture_bytes_by_tap
 from model.kimi import KimiLM
 from model.run_budget import Plan
 from model.tokenizer import Token
@@ -118,9 +119,12 @@ def plan_of(
     budget: int = run_budget.DEFAULT,
 ) -> Plan:
     """What the run would record, before it starts."""
-    itemsize = lm.embed_tokens.weight.element_size()
-    sizes = run_budget.predicted_bytes(
-        taps, lm.config, len(request.prompt_ids), request.new_tokens, itemsize, request.mla
+    sizes = capture_bytes_by_tap(
+        lm.config,
+        len(request.prompt_ids),
+        request.new_tokens,
+        dtype=dtype_word(lm.embed_tokens.weight),
+        mla=request.mla,
     )
     return run_budget.plan(taps, sizes, wanted, budget)
 

@@ -35,6 +35,11 @@ class Identity:
     compute: Callable[["Place"], Pair]
     needs: str = "any"
     tolerance: float = 1e-5
+    wide: float = WIDE
+    """Bound where the model rounds to 16 bits; larger for chains of several rounded steps."""
+
+    def bound(self, dtype: str) -> float:
+        return self.wide if dtype in ("bfloat16", "float16") else self.tolerance
 
 
 @dataclass
@@ -143,6 +148,7 @@ def relation(
     *,
     tap: str | None = None,
     tolerance: float = 1e-5,
+    wide: float = WIDE,
 ) -> Callable[[Callable[[Place], Pair]], Identity]:
     """Declare a function that gives two arrays which must agree: what is, and what should be."""
 
@@ -156,6 +162,7 @@ def relation(
             compute=pair,
             needs=needs,
             tolerance=tolerance,
+            wide=wide,
         )
 
     return declare

@@ -170,6 +170,7 @@ def mla_read(place: Place) -> np.ndarray:
     "Absorbed attention over the latent reads the same",
     reads="q_content q_shared kv_a_layernorm.normed k_shared read",
     needs="mla",
+    wide=3e-2,
 )
 def mla_absorbed(place: Place) -> Pair:
     config = place.config

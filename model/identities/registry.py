@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 
 from model.identities import kda, mla, moe, residual, run
-from model.identities.identity import WIDE, Identity, NotHeldError, Place, relative_error
+from model.identities.identity import Identity, NotHeldError, Place, relative_error
 from model.kimi import KimiLM
 from model.trace_data import Trace
 
@@ -91,7 +91,7 @@ def _places(
 def _worst(
     identity: Identity, places: Iterator[Place], dtype: str, layer: int | None
 ) -> Result | None:
-    tolerance = WIDE if dtype in ("bfloat16", "float16") else identity.tolerance
+    tolerance = identity.bound(dtype)
     started = perf_counter()
     worst: tuple[float, Place, str] | None = None
     compared = 0

@@ -169,6 +169,7 @@ def residual_out(place: Place) -> np.ndarray:
     "KimiDecoderLayer",
     "The running sum is what this block's sub-layers put out",
     reads="residual_out self_attn.out mlp.out block_sparse_moe.out",
+    wide=3e-2,
 )
 def block_sum(place: Place) -> Pair:
     layer, block = _layer(place), place.config.attn_res_block_size

@@ -20,7 +20,13 @@ def _logits_after(place: Place, *calls: list[int]) -> np.ndarray:
     return logits[:, -1].double().cpu().numpy()
 
 
-@relation("KimiLM", "Prefill and decode give the same logits", "logits", tolerance=SAME_LOGITS)
+@relation(
+    "KimiLM",
+    "Prefill and decode give the same logits",
+    reads="logits",
+    tolerance=SAME_LOGITS,
+    wide=1e-1,
+)
 def prefill_is_decode(place: Place) -> Pair:
     """The last step, fed the other way: a prompt token by decode, a generated one by prefill."""
     trace = place.trace

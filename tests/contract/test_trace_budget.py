@@ -3,27 +3,38 @@ import dataclasses
 import numpy as np
 import pytest
 
+from model.cost import capture_bytes_by_tap
 from model.load import build
-from model.run_budget import DEFAULT, predicted_bytes
+from model.run_budget import DEFAULT
 from model.trace import run
-from model.trace_data import tap_facts
 
 LM = build("tiny-k3")
+
+
+def held(trace):
+    """Bytes that each tap's own tensors take, over all steps."""
+    seen = {name for step in trace.tensors for name in step}
+    return {n: sum(step[n].nbytes for step in trace.tensors if n in step) for n in seen}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_the_prediction_knows_what_stays_wide(dtype):
+    trace = run(build("tiny-k3", dtype=dtype), [3] * 9, new_tokens=2)
+    assert capture_bytes_by_tap(trace.config, 9, 2, dtype=dtype) == held(trace)
 
 
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize(("tokens", "new"), [(1, 0), (1, 2), (40, 2), (600, 1), (1030, 1)])
 def test_the_prediction_is_what_the_taps_then_hold(tokens, new, mla):
     trace = run(LM, [3] * tokens, new_tokens=new, mla=mla)
-    predicted = predicted_bytes(trace.taps, trace.config, tokens, new, 4, mla)
-    held = {n: sum(s[n].nbytes for s in trace.tensors if n in s) for n in trace.taps}
-    assert predicted == held
+    predicted = capture_bytes_by_tap(trace.config, tokens, new, mla=mla)
+    assert predicted == held(trace)
     assert trace.bytes <= sum(predicted.values())
 
 
 def test_a_plain_prompt_stays_under_the_default():
     lm = build("k3-mini")
-    sizes = predicted_bytes(tap_facts(lm), lm.config, 256, 16, 4)
+    sizes = capture_bytes_by_tap(lm.config, 256, 16)
     assert sum(sizes.values()) < DEFAULT
 
 
@@ -63,6 +74,4 @@ def test_every_tap_of_a_plain_residual_model_is_predicted():
     config = dataclasses.replace(LM.config, attn_res_block_size=None, q_lora_rank=None)
     lm = build(config)
     trace = run(lm, "abc", new_tokens=1)
-    predicted = predicted_bytes(trace.taps, config, 4, 1, 4)
-    held = {n: sum(s[n].nbytes for s in trace.tensors if n in s) for n in trace.taps}
-    assert predicted == held
+    assert capture_bytes_by_tap(config, 4, 1) == held(trace)

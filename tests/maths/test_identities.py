@@ -56,8 +56,9 @@ def test_a_float64_model_agrees_to_float64():
 def test_a_bfloat16_model_agrees_to_bfloat16():
     lm = build("tiny-k3", dtype="bfloat16")
     results = check(run(lm, PROMPT, new_tokens=2), lm)
-    assert not faults(r for r in results if r.name != "prefill_is_decode")
-    assert {result.tolerance for result in results} == {1e-2}
+    assert not faults(results)
+    chains = {result.name for result in results if result.tolerance > 1e-2}
+    assert chains == {"block_sum", "mla_absorbed", "prefill_is_decode"}
 
 
 @pytest.mark.parametrize(
