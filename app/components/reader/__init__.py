@@ -1,0 +1,36 @@
+"""The reading half of a page: one component, mounted in up to five places, that draws by itself."""
+
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+
+HERE = Path(__file__).parent
+SCRIPTS = tuple(sorted(path.name for path in (HERE / "js").glob("*.js")))
+"""Joined into one module in the order of their numbers: a component's script cannot import."""
+
+Mount = Literal["outline", "tree", "bar", "above", "below"]
+
+
+def joined_script() -> str:
+    """The module that the browser loads."""
+    return "\n".join((HERE / "js" / name).read_text(encoding="utf-8") for name in SCRIPTS)
+
+
+_reader = st.components.v2.component(
+    "kimiscope_reader",
+    html=(HERE / "reader.html").read_text(encoding="utf-8"),
+    css=(HERE / "reader.css").read_text(encoding="utf-8"),
+    js=joined_script(),
+    isolate_styles=False,
+)
+
+
+def reader(mount: Mount, payload: bytes | None = None, *, key: str | None = None) -> None:
+    """Mount one part of the reader.
+
+    `payload` is what `app.reader.payload.packed` (for "outline") or `app.reader.font.packed` (for
+    "below") gives; the parts talk to one another in the browser. `key` must not change between
+    reruns, or the part is set up anew.
+    """
+    _reader(data=payload or {"mount": mount}, key=key or f"reader-{mount}")

@@ -1,0 +1,147 @@
+// The one store of the page: payload, address, and who wants to hear of changes.
+
+/**
+ * @typedef {object} State
+ * @property {string} view @property {string} model @property {string} source
+ * @property {string} node @property {string} at @property {number} layer
+ * @property {"prefill"|"decode"} phase @property {number} context @property {number} batch
+ */
+
+/**
+ * @typedef {object} Store
+ * @property {any} payload @property {string} hash @property {State} state
+ * @property {any} run @property {string[]} notices
+ * @property {Map<string, Set<(what: string) => void>>} mounts
+ */
+
+/** @type {Store} */
+// on window, since the joined module may be loaded under more than one blob address
+const KS = /** @type {any} */ (window).__kimiscope ??= {
+  payload: null, hash: "", run: null, notices: [], mounts: new Map(),
+  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
+};
+
+const DEFAULT_CONTEXT = 4096;
+const BATCH_LIMIT = 4096;
+
+/** The longest context of the model on screen. @returns {number} */
+function longestContext() {
+  return KS.payload ? KS.payload.max : 1048576;
+}
+
+/** A whole number from the address, held between two ends; faults are said in `notices`.
+ * @param {string|null} text @param {string} name @param {number} low @param {number} high @param {number} fallback
+ * @param {string[]} notices */
+function wholeNumber(text, name, low, high, fallback, notices) {
+  if (text === null || text === "") return fallback;
+  const value = Number(text);
+  if (!Number.isFinite(value) || !/^-?\d+(\.\d+)?$/.test(text.trim())) {
+    notices.push(`The address says ${name} “${text.slice(0, 40)}”, which is not a number; shown with ${showInt(fallback)}.`);
+    return fallback;
+  }
+  const held = Math.min(high, Math.max(low, Math.round(value)));
+  if (held !== value) {
+    notices.push(`The address says ${name} ${text.slice(0, 40)}; ${name} runs from ${showInt(low)} to ${showInt(high)}, so ${showInt(held)} is shown.`);
+  }
+  return held;
+}
+
+/** Read the address into the store. */
+function readAddress() {
+  const asked = new URLSearchParams(location.search);
+  const notices = /** @type {string[]} */ ([]);
+  const state = KS.state;
+  state.model = asked.get("model") || "k3";
+  state.source = asked.get("source") || "k3-mini";
+  state.node = asked.get("node") || "";
+  state.at = asked.get("at") || "";
+  state.view = asked.get("view") || (state.node ? "node" : "overview");
+  const phase = asked.get("phase");
+  state.phase = phase === "prefill" ? "prefill" : "decode";
+  if (phase && phase !== "prefill" && phase !== "decode") {
+    notices.push(`The address says phase “${phase.slice(0, 40)}”; there are prefill and decode, and decode is shown.`);
+  }
+  state.context = wholeNumber(asked.get("context"), "context", 1, longestContext(), Math.min(DEFAULT_CONTEXT, longestContext()), notices);
+  state.batch = wholeNumber(asked.get("batch"), "batch", 1, BATCH_LIMIT, 1, notices);
+  const layer = asked.get("layer");
+  state.layer = layer !== null && /^\d{1,6}$/.test(layer) ? Number(layer) : -1;
+  KS.notices = notices;
+}
+
+/** The address with some parameters changed; an empty value takes a parameter away.
+ * @param {Record<string, string|number|null>} changes @returns {string} */
+function addressWith(changes) {
+  const asked = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === "") asked.delete(name);
+    else asked.set(name, String(value));
+  }
+  const query = asked.toString().replaceAll("%2F", "/");
+  return location.pathname + (query ? `?${query}` : "");
+}
+
+/** Tell Streamlit that the address changed: it reads it again and reruns the script. */
+function tellStreamlit() {
+  window.dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
+}
+
+/** @param {string} name @param {any} detail */
+function announce(name, detail) {
+  window.dispatchEvent(new CustomEvent(`kimiscope:${name}`, { detail }));
+}
+
+/** Every mount draws again what `what` concerns: "payload", "page", "numbers" or "run".
+ * @param {string} what */
+function tellMounts(what) {
+  for (const listeners of KS.mounts.values()) for (const draw of listeners) draw(what);
+}
+
+/** Go to a node, the overview, or another view; makes a step in the history.
+ * @param {{view?: string, node?: string, at?: string, layer?: number|null}} target */
+function goTo(target) {
+  const changes = /** @type {Record<string, string|number|null>} */ ({ view: target.view ?? null, node: target.node ?? null, at: target.at ?? null });
+  if (target.layer !== undefined) changes.layer = target.layer;
+  changes.head = changes.token = null;
+  history.pushState({}, "", addressWith(changes));
+  readAddress();
+  showPage(true);
+  tellStreamlit();
+}
+
+/** Change a detail of the page on screen; no step in the history.
+ * @param {Record<string, string|number|null>} changes @param {boolean} serverNeedsIt */
+function setDetail(changes, serverNeedsIt) {
+  history.replaceState(history.state, "", addressWith(changes));
+  if (!serverNeedsIt) return;
+  readAddress();
+  showPage(false);
+  tellStreamlit();
+}
+
+/** Draw the page of the address. @param {boolean} moved whether another node came on screen */
+function showPage(moved) {
+  const { node, at, phase } = KS.state;
+  tellMounts("page");
+  announce("node", { node, at, layer: shownLayer(), phase, view: KS.state.view });
+  if (moved) scrollToTop();
+}
+
+function scrollToTop() {
+  const main = document.querySelector('[data-testid="stMain"]') ?? document.scrollingElement;
+  if (main) main.scrollTop = 0;
+}
+
+/** Context, batch or phase moved: numbers follow without a trip to the server. */
+function showNumbers() {
+  const { context, batch, phase } = KS.state;
+  tellMounts("numbers");
+  announce("context", { context, batch, phase });
+}
+
+/** @param {string} model */
+function chooseModel(model) {
+  history.pushState({}, "", addressWith({ model, head: null, token: null }));
+  readAddress();
+  tellMounts("waiting");
+  tellStreamlit();
+}

@@ -1,0 +1,123 @@
+// Search over titles, ids, symbols, taps, parameters, code names and lines, all in the browser.
+
+const SHOWN_HITS = 12;
+let searchCount = 0;
+
+/** @typedef {{node: string, at: string, title: string, field: string, text: string, score: number}} Hit */
+
+/** How well one field answers the query; 0 for not at all. @param {string} text @param {string} query */
+function fieldScore(text, query) {
+  const low = text.toLowerCase();
+  if (low === query) return 4;
+  if (low.startsWith(query)) return 3;
+  const at = low.indexOf(query);
+  if (at < 0) return 0;
+  return /[\w]/.test(low[at - 1] ?? " ") ? 1 : 2;
+}
+
+/** The best field of one node. Each word of the query must occur somewhere in the node.
+ * @param {any} entry @param {string} query @param {string[]} words @returns {Hit|null} */
+function nodeHit(entry, query, words) {
+  if (!words.every((word) => entry.all.includes(word))) return null;
+  let best = { field: "", text: "", score: 0 };
+  for (const [field, text, weight] of entry.fields) {
+    const score = fieldScore(text, query) * weight;
+    if (score > best.score) best = { field, text, score };
+  }
+  // words apart still count, below any phrase
+  if (!best.score) best = { field: "page", text: entry.title, score: 0.5 };
+  return { node: entry.node, at: entry.at, title: entry.title, ...best };
+}
+
+const FIELD_WEIGHT = /** @type {Record<string, number>} */ ({ title: 40, id: 12, symbol: 14, tap: 9, parameter: 9, code: 8, lines: 6, dimension: 3 });
+
+/** Prepare the payload's index once. @returns {any[]} */
+function searchIndex() {
+  const payload = KS.payload;
+  payload.index ??= payload.search.map((/** @type {any} */ raw) => {
+    const fields = [["title", raw.title], ["id", raw.node], ...raw.fields].map(([field, text]) => [field, text, FIELD_WEIGHT[field] ?? 2]);
+    return { ...raw, fields, all: fields.map((f) => f[1]).join("\n").toLowerCase() };
+  });
+  return payload.index;
+}
+
+/** @param {string} asked @returns {Hit[]} */
+function findNodes(asked) {
+  const query = asked.trim().toLowerCase();
+  if (!query || !KS.payload) return [];
+  const words = query.split(/\s+/);
+  const hits = /** @type {Hit[]} */ (searchIndex().map((entry) => nodeHit(entry, query, words)).filter(Boolean));
+  return hits.sort((a, b) => b.score - a.score || a.title.length - b.title.length).slice(0, SHOWN_HITS);
+}
+
+/** Give an input a list of results. @param {HTMLInputElement} input @param {HTMLElement} list @returns {() => void} */
+function attachSearch(input, list) {
+  const id = `ks-hits-${(searchCount += 1)}`;
+  list.id = id;
+  input.setAttribute("role", "combobox");
+  input.setAttribute("aria-controls", id);
+  input.setAttribute("aria-autocomplete", "list");
+  let chosen = 0;
+  let hits = /** @type {Hit[]} */ ([]);
+  const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); };
+  const mark = () => {
+    for (const [i, row] of [...list.querySelectorAll("[role=option]")].entries()) {
+      row.setAttribute("aria-selected", String(i === chosen));
+      if (i === chosen) { input.setAttribute("aria-activedescendant", row.id); row.scrollIntoView({ block: "nearest" }); }
+    }
+  };
+  const draw = () => {
+    hits = findNodes(input.value);
+    chosen = 0;
+    if (!input.value.trim()) return close();
+    list.innerHTML = hits.length ? hits.map((hit, i) => hitRow(hit, `${id}-${i}`)).join("")
+      : `<p class="ks-nohit" role="status">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names and lines.</p>`;
+    list.hidden = false;
+    input.setAttribute("aria-expanded", "true");
+    mark();
+  };
+  const open = (/** @type {Hit|undefined} */ hit) => {
+    if (!hit) return;
+    close();
+    input.value = "";
+    input.blur();
+    goTo({ node: hit.node, at: hit.at });
+  };
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") { if (input.value) { input.value = ""; close(); } else input.blur(); event.stopPropagation(); }
+    else if (event.key === "Enter") { event.preventDefault(); open(hits[chosen]); }
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      chosen = Math.max(0, Math.min(hits.length - 1, chosen + (event.key === "ArrowDown" ? 1 : -1)));
+      mark();
+    }
+  };
+  // pressing the mouse would blur the input before the click arrives
+  const press = (/** @type {MouseEvent} */ event) => {
+    const row = /** @type {Element} */ (event.target).closest("[role=option]");
+    if (!row) return;
+    event.preventDefault();
+    open(hits[[...list.querySelectorAll("[role=option]")].indexOf(row)]);
+  };
+  const blur = () => setTimeout(close, 120);
+  close();
+  input.addEventListener("input", draw);
+  input.addEventListener("focus", draw);
+  input.addEventListener("keydown", key);
+  input.addEventListener("blur", blur);
+  list.addEventListener("mousedown", press);
+  return () => {
+    input.removeEventListener("input", draw);
+    input.removeEventListener("focus", draw);
+    input.removeEventListener("keydown", key);
+    input.removeEventListener("blur", blur);
+    list.removeEventListener("mousedown", press);
+  };
+}
+
+/** @param {Hit} hit @param {string} id */
+function hitRow(hit, id) {
+  const shown = hit.field === "title" || hit.field === "page" ? hit.node : hit.text;
+  const field = hit.field === "title" || hit.field === "page" ? "" : `<span class="ks-soft">${escapeText(hit.field)}</span> `;
+  return `<div role="option" id="${id}" class="ks-hit"><b>${escapeText(hit.title)}</b><small>${field}<code>${escapeText(shown.slice(0, 90))}</code></small></div>`;
+}

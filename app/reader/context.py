@@ -1,0 +1,114 @@
+"""What a page of one model is rendered from: nodes, configuration, outline, taps, facts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from annotations.node import Node, Symbol, for_model, for_place
+from annotations.outline import Entry, flat, outline
+from model.catalog import TapInfo, taps
+from model.config import KimiConfig
+from model.cost_modules import Module, layer_modules, top_modules
+from model.presets import preset
+
+NAMES = {"k3": "K3", "k2": "K2", "kimi-linear": "Kimi-Linear"}
+LONG_NAMES = {"k3": "Kimi K3", "k2": "Kimi K2", "kimi-linear": "Kimi-Linear-48B"}
+PlaceKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One model, read: everything that its pages need, and nothing of Streamlit or torch."""
+
+    model: str
+    nodes: Mapping[str, Node]
+
+    @cached_property
+    def config(self) -> KimiConfig:
+        return preset(self.model)
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.model]
+
+    @cached_property
+    def taps(self) -> dict[str, TapInfo]:
+        return taps()
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every line of the outline whose node exists, in reading order."""
+        return tuple(entry for entry in flat(self.model) if entry.node in self.nodes)
+
+    @cached_property
+    def by_place(self) -> dict[PlaceKey, Entry]:
+        """The first entry of each node and instance."""
+        found: dict[PlaceKey, Entry] = {}
+        for entry in self.entries:
+            found.setdefault((entry.node, entry.instance), entry)
+        return found
+
+    @property
+    def tree(self) -> tuple[Entry, ...]:
+        return outline(self.model)
+
+    def node(self, entry: Entry) -> Node:
+        """The node of an entry as this model and this place have it."""
+        return for_place(for_model(self.nodes[entry.node], self.model), entry.instance)
+
+    def layer_of(self, entry: Entry) -> int | None:
+        """The first 0-based layer that an entry stands in, None outside the layers."""
+        return next((i for i in self.layers_of(entry)), None)
+
+    def layers_of(self, entry: Entry) -> list[int]:
+        return [i for i in range(self.config.num_hidden_layers) if self.stands_in(entry, i)]
+
+    def stands_in(self, entry: Entry, layer: int) -> bool:
+        config = self.config
+        tests = {
+            "all": True,
+            "kda": config.mixers[layer] == "kda",
+            "mla": config.mixers[layer] == "mla",
+            "dense": config.feed_forwards[layer] == "dense",
+            "moe": config.feed_forwards[layer] == "moe",
+            "seals": config.seals(layer),
+            "mixed": config.attn_res_block_size is not None and layer > 0,
+        }
+        return tests.get(entry.place, False)
+
+    def modules(self, entry: Entry) -> Mapping[str, Module]:
+        """Modules of the layer (or of the model) that an entry stands in, by path."""
+        layer = self.layer_of(entry)
+        return top_modules(self.config) if layer is None else layer_modules(self.config, layer)
+
+    def entry_for(self, target: str, near: Entry) -> Entry | None:
+        """The entry that `family/node` or `family/node @ instance` means when said at `near`."""
+        node, _, instance = (part.strip() for part in target.partition("@"))
+        places = [entry for entry in self.entries if entry.node == node]
+        if instance:
+            places = [entry for entry in places if entry.instance == instance]
+        ranked = sorted(places, key=lambda entry: -_closeness(entry, near))
+        return ranked[0] if ranked else None
+
+    def tap_behind(self, symbol: Symbol, near: Entry) -> tuple[TapInfo, Entry] | None:
+        """The tap that a symbol stands for, followed through the node that it points at."""
+        if symbol.tap:
+            tap = self.taps.get(symbol.tap)
+            return (tap, near) if tap else None
+        if not symbol.node or (entry := self.entry_for(symbol.node, near)) is None:
+            return None
+        target = self.node(entry)
+        owned = [s for s in target.symbols if s.tap in self.taps]
+        named = [s for s in owned if s.tex == symbol.tex]
+        outputs = [s for s in owned if s.tex in target.outputs]
+        for candidate in (*named, *outputs, *owned):
+            return self.taps[candidate.tap or ""], entry
+        return None
+
+
+def _closeness(entry: Entry, near: Entry) -> int:
+    """How near one place of a node lies to where it is spoken of."""
+    same_place = entry.place == near.place
+    mine, theirs = entry.instance.split("."), near.instance.split(".")
+    shared = sum(1 for a, b in zip(mine, theirs, strict=False) if a == b and a)
+    return 8 * (entry.instance == near.instance) + 2 * same_place + shared

@@ -1,0 +1,172 @@
+"""The cost of a node at the context on screen: parameters, what it keeps, what it writes."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from annotations.node import Node
+from annotations.outline import Entry
+from app.reader.context import Reading
+from app.reader.numbers import Formula, constant, formula, span
+from app.reader.shapes import Row, product
+from model.cost import fact, kept, module_parameters
+from model.cost_kept import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRow:
+    """One form of what a layer keeps, as a row of the table and a line of the chart."""
+
+    name: str
+    short: str
+    note: str
+    stream: str
+    dash: str
+    per_position: int
+    layers: int
+    values: Formula
+    bytes: Formula
+    total_bytes: Formula
+    how: str
+    """The formula in words."""
+    substituted: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """Where a growing form first holds more than a KDA layer."""
+
+    at: int
+    stream: str
+    value: float
+    """Values kept there by one sequence."""
+    means: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptView:
+    rows: tuple[KeptRow, ...]
+    crossings: tuple[Crossing, ...]
+
+
+_FORMS: tuple[tuple[Kind, str, str, str, str, str, str], ...] = (
+    ("expanded", "Expanded keys and values", "Expanded", "as released · bf16", "key", "", "mla"),
+    ("latent", "Latent and shared key", "Latent", "same scores, absorbed decode · bf16", "latent",
+     "7 3", "mla"),
+    ("kda", "KDA memory", "KDA memory", "fixed size · state fp32, convolution bf16", "state",
+     "2 2.5", "kda"),
+)  # fmt: skip
+
+
+def kept_view(reading: Reading) -> KeptView:
+    """Every form in which a layer of this model can keep its past."""
+    rows = tuple(
+        _kept_row(reading, *form[:-1]) for form in _FORMS if form[-1] in reading.config.mixers
+    )
+    crossings = []
+    for name, stream, label in (
+        ("kv_exceeds_kda_from", "key", "expanded"),
+        ("latent_exceeds_kda_from", "latent", "latent"),
+    ):
+        if "kda" not in reading.config.mixers or "mla" not in reading.config.mixers:
+            continue
+        at = int(fact(name, reading.config).value)
+        state = int(fact("kda_state_values", reading.config).value)
+        means = f"{label} cache holds more values than a KDA layer from here"
+        crossings.append(Crossing(at=at, stream=stream, value=state, means=means))
+    return KeptView(rows=rows, crossings=tuple(crossings))
+
+
+def _kept_row(
+    reading: Reading, kind: Kind, name: str, short: str, note: str, stream: str, dash: str
+) -> KeptRow:
+    config = reading.config
+    values = formula(lambda b, p, ph: kept(config, kind, batch=b, positions=p).values.value)
+    size = formula(lambda b, p, ph: kept(config, kind, batch=b, positions=p).bytes.value)
+    total = formula(lambda b, p, ph: kept(config, kind, batch=b, positions=p).total_bytes.value)
+    example = kept(config, kind)
+    return KeptRow(
+        name=name,
+        short=short,
+        note=note,
+        stream=stream,
+        dash=dash,
+        per_position=int(values.decode[1]),
+        layers=example.layers,
+        values=values,
+        bytes=size,
+        total_bytes=total,
+        how=f"{example.values.formula} values; {example.bytes.formula}",
+        substituted=f"{example.values.substituted} values; {example.bytes.substituted} B",
+    )
+
+
+def parameter_paths(reading: Reading, entry: Entry, node: Node) -> dict[str, int]:
+    """The node's own parameters at this place: path inside the layer or model, and count."""
+    layer = reading.layer_of(entry)
+    found: dict[str, int] = {}
+    for symbol in node.symbols:
+        if symbol.param is None:
+            continue
+        _, _, rest = symbol.param.partition(".")
+        path = f"{entry.instance}.{rest}" if entry.instance else rest
+        try:
+            found[path] = int(module_parameters(reading.config, path, layer).value)
+        except LookupError:
+            continue
+    return found
+
+
+def all_parameters(reading: Reading, entry: Entry) -> dict[str, int]:
+    """Parameters of an entry and of everything below it, each counted once."""
+    found = (
+        parameter_paths(reading, entry, reading.node(entry)) if entry.node in reading.nodes else {}
+    )
+    for child in entry.children:
+        if child.place == entry.place:
+            found |= all_parameters(reading, child)
+    return found
+
+
+def parameter_count(reading: Reading, entry: Entry) -> int:
+    """How many parameters stand at an entry: a whole module's where it opens one, else its own."""
+    if entry.children and entry.instance and (layer := reading.layer_of(entry)) is not None:
+        opens = all(child.instance.startswith(entry.instance) for child in entry.children)
+        if opens and entry.node.endswith("/layers"):
+            return int(module_parameters(reading.config, entry.instance, layer).value)
+    return sum(all_parameters(reading, entry).values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a call writes at this node: elements and bytes of its outputs."""
+
+    values: Markup
+    bytes: Markup
+
+
+def written(rows: tuple[Row, ...], width: int = 2) -> Written | None:
+    """Size of all outputs of one call in bfloat16, where every shape is known."""
+    outputs = [row.count for row in rows if row.side == "out"]
+    if not outputs or any(count is None for count in outputs):
+        return None
+    known = [count for count in outputs if count is not None]
+    if len({count.degree for count in known}) > 1:
+        return None
+    whole = Formula(
+        tuple(map(sum, zip(*(c.decode for c in known), strict=True))),
+        tuple(map(sum, zip(*(c.prefill for c in known), strict=True))),
+        known[0].degree,
+    )
+    return Written(values=span(whole), bytes=span(product(whole, constant(width)), "bytes"))
+
+
+def multiplications(reading: Reading, entry: Entry, count: int) -> Markup | None:
+    """Two operations a parameter and token row, for nodes whose parameters are matrices."""
+    if not count:
+        return None
+
+    def flops(batch: int, positions: int, phase) -> int:
+        return 2 * count * batch * (positions if phase == "prefill" else 1)
+
+    return span(formula(flops))

@@ -1,0 +1,115 @@
+"""Numbers that follow the context rule: coefficients from the cost functions themselves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from markupsafe import Markup
+
+from model.cost import Phase
+
+DEFAULT_CONTEXT = 4_096
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+Count = Callable[[int, int, Phase], int | float]
+"""A size as a function of batch, positions and phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """`c0 + c1·P + c2·P²`, times the batch to a degree, for decode and for prefill."""
+
+    decode: tuple[int | float, ...]
+    prefill: tuple[int | float, ...]
+    degree: int
+
+    @property
+    def constant(self) -> bool:
+        return not any((*self.decode[1:], *self.prefill[1:], self.degree)) and (
+            self.decode == self.prefill
+        )
+
+    def at(self, positions: int = DEFAULT_CONTEXT, batch: int = 1, phase: Phase = "decode"):
+        c0, c1, c2 = self.decode if phase == "decode" else self.prefill
+        return (c0 + positions * (c1 + positions * c2)) * batch**self.degree
+
+    def text(self) -> str:
+        """As the browser reads it."""
+        decode, prefill = (" ".join(map(_plain, c)) for c in (self.decode, self.prefill))
+        return decode if decode == prefill else f"{decode}|{prefill}"
+
+
+def _plain(value: int | float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def formula(count: Count) -> Formula:
+    """The polynomial of a cost function, from its values at three contexts.
+
+    A count that is no such polynomial is a mistake in the count: ValueError names where it leaves.
+    """
+    decode, prefill = (_quadratic(lambda p, ph=ph: count(1, p, ph)) for ph in ("decode", "prefill"))
+    one, two = count(1, 5, "decode"), count(2, 5, "decode")
+    degree = 1 if one and two == 2 * one else 0
+    made = Formula(decode, prefill, degree)
+    for batch, positions, phase in ((1, 9, "decode"), (3, 1_000, "decode"), (2, 77, "prefill")):
+        expected = count(batch, positions, phase)
+        if made.at(positions, batch, phase) != expected:
+            raise ValueError(
+                f"At batch {batch}, {positions} positions and {phase} the count is {expected}, and "
+                f"the polynomial {made.text()} gives {made.at(positions, batch, phase)}."
+            )
+    return made
+
+
+def constant(value: int | float) -> Formula:
+    return Formula((value, 0, 0), (value, 0, 0), 0)
+
+
+def _quadratic(count: Callable[[int], int | float]) -> tuple[int | float, ...]:
+    y1, y2, y3 = (Fraction(count(p)) for p in (1, 2, 3))
+    c2 = (y3 - 2 * y2 + y1) / 2
+    c1 = y2 - y1 - 3 * c2
+    return tuple(_number(c) for c in (y1 - c1 - c2, c1, c2))
+
+
+def _number(value: Fraction) -> int | float:
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def show_int(value: int | float) -> str:
+    return f"{round(value):,}".replace("-", "−")
+
+
+def show_bytes(value: int | float) -> str:
+    unit = 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    if unit == 0:
+        return f"{show_int(value)}\u00a0B"
+    digits = 0 if value >= 1000 else 1 if value >= 10 else 2
+    text = f"{value:.{digits}f}"
+    return f"{text.removesuffix('.0')}\u00a0{UNITS[unit]}"
+
+
+def show_short(value: int | float) -> str:
+    """1.17 G, 39.3 M; below a million in full."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.{0 if scaled >= 1000 else 1 if scaled >= 10 else 2}f} {letter}"
+    return show_int(value)
+
+
+SHOW = {"int": show_int, "bytes": show_bytes, "short": show_short}
+
+
+def span(made: Formula, fmt: str = "int", *, live_class: str = "") -> Markup:
+    """A number that follows the rule, with its value at the default context already in it."""
+    text = SHOW[fmt](made.at())
+    if made.constant:
+        return Markup('<span class="ks-num">{}</span>').format(text)
+    classes = f"ks-num {live_class}".strip()
+    return Markup('<span class="{}" data-f="{}" data-b="{}" data-fmt="{}">{}</span>').format(
+        classes, made.text(), made.degree, fmt, text
+    )

@@ -1,0 +1,238 @@
+"""Everything that the reader of one model is sent, as one message."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from markupsafe import escape
+
+from annotations.loader import NODES, load_nodes
+from annotations.node import MODELS, Node, for_model
+from annotations.outline import OUTLINES, Entry, flat
+from annotations.pins import pins
+from app.reader.context import LONG_NAMES, NAMES, PlaceKey, Reading
+from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
+from app.reader.edges import edges
+from app.reader.excerpts import Lines
+from app.reader.mathml import mathml, spoken
+from app.reader.numbers import show_short
+from app.reader.overview import Overview, graph_sizes, letter
+from app.reader.pages import Page
+from app.reader.words import title
+from model.config import KimiConfig
+from model.presets import pin, preset
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNING = ("k3-mini", "tiny-k3")
+"""Models that run here and whose layers the reader must know."""
+CURRENT = (
+    ("annotations", "*.md"),
+    ("annotations", "*.toml"),
+    ("annotations", "*.py"),
+    ("model", "*.py"),
+    ("model/presets", "*.toml"),
+    ("app/reader", "*.py"),
+    ("app/templates", "*.j2"),
+)
+
+
+def payload(model: str) -> dict:
+    """The reader's data for one released model, as plain JSON types."""
+    return json.loads(_body(model, _fingerprint()))
+
+
+def packed(model: str) -> bytes:
+    """The same as the reader's mount "outline" takes it: a line with its hash, then gzip."""
+    return _packed(model, _fingerprint())
+
+
+@lru_cache(maxsize=8)
+def _packed(model: str, fingerprint: str) -> bytes:
+    body = _body(model, fingerprint).encode()
+    digest = hashlib.sha256(body).hexdigest()[:12]
+    # mtime=0, so that equal payloads are equal bytes
+    return f"outline {digest}\n".encode() + gzip.compress(body, 6, mtime=0)
+
+
+@lru_cache(maxsize=8)
+def _body(model: str, fingerprint: str) -> str:
+    if model not in MODELS:
+        raise LookupError(f"No model {model!r} can be read; there are {', '.join(MODELS)}.")
+    reading = Reading(model, nodes(fingerprint))
+    return json.dumps(_assembled(reading), ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=2)
+def nodes(fingerprint: str) -> Mapping[str, Node]:
+    return load_nodes()
+
+
+def _fingerprint() -> str:
+    """Changes when any file changes that a page is made from."""
+    digest = hashlib.sha256()
+    for folder, pattern in CURRENT:
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            seen = path.stat()
+            digest.update(f"{path}:{seen.st_mtime_ns}:{seen.st_size}".encode())
+    return digest.hexdigest()
+
+
+def _assembled(reading: Reading) -> dict:
+    lines = Lines()
+    into, out = edges(reading)
+    pages = {key: Page(reading, entry, lines) for key, entry in reading.by_place.items()}
+    view = kept_view(reading)
+    return {
+        "model": reading.model,
+        "name": LONG_NAMES[reading.model],
+        "models": [{"id": model, "name": NAMES[model]} for model in MODELS],
+        "max": reading.config.max_position_embeddings,
+        "layers": _layers(reading.model, reading.config),
+        "sources": {name: _layers(name, preset(name)) for name in RUNNING},
+        "marks": [{"at": c.at, "stream": c.stream, "means": c.means} for c in view.crossings],
+        "chart": _chart(view),
+        "sizes": graph_sizes(reading),
+        "outline": [_line(reading, pages, e) for e in reading.tree if e.node in reading.nodes],
+        "nodes": _nodes(reading, pages, into, out),
+        "lines": lines.kept,
+        "search": [_searchable(reading, key, page) for key, page in pages.items()],
+        "elsewhere": _elsewhere(reading),
+        "overview": Overview(reading).html(),
+        "foot": _foot(reading),
+    }
+
+
+def _layers(name: str, config: KimiConfig) -> dict:
+    return {
+        "name": NAMES.get(name, name),
+        "mixers": "".join(letter(mixer) for mixer in config.mixers),
+        "feeds": "".join(letter(feed) for feed in config.feed_forwards),
+        "block": config.attn_res_block_size,
+    }
+
+
+def _chart(view: KeptView) -> dict:
+    rows = [
+        {"name": r.short, "stream": r.stream, "dash": r.dash, "f": r.values.decode}
+        for r in view.rows
+    ]
+    crossings = [{"at": c.at, "stream": c.stream, "value": c.value} for c in view.crossings]
+    return {"lines": rows, "crossings": crossings}
+
+
+def _line(reading: Reading, pages: Mapping[PlaceKey, Page], entry: Entry) -> dict:
+    node = reading.node(entry)
+    count = parameter_count(reading, entry)
+    state = node.kind.startswith("state")
+    page = pages.get((entry.node, entry.instance))
+    return {
+        "node": entry.node,
+        "at": entry.instance,
+        "title": title(reading, entry),
+        "right": "state" if state else show_short(count) if count else "",
+        "stream": page.stream if page and node.kind != "norm" else "",
+        "kind": node.kind,
+        "place": entry.place,
+        "children": [_line(reading, pages, e) for e in entry.children if e.node in reading.nodes],
+    }
+
+
+def _nodes(
+    reading: Reading,
+    pages: Mapping[PlaceKey, Page],
+    into: Mapping[PlaceKey, list[dict]],
+    out: Mapping[PlaceKey, list[dict]],
+) -> dict:
+    order = list(reading.by_place.values())
+    found: dict[str, dict] = {}
+    for at, entry in enumerate(order):
+        key = (entry.node, entry.instance)
+        page = pages[key]
+        body = page.body()
+        node = found.setdefault(
+            entry.node, {"title": page.title, "first": entry.instance, "pages": {}}
+        )
+        first = node["pages"].get(node["first"])
+        made = {
+            "title": page.title,
+            "where": page.where,
+            "occurs": page.occurs,
+            "stream": page.stream,
+            "head": page.head(),
+            "from": into.get(key, []),
+            "to": out.get(key, []),
+            "taps": list(page.node.live or page.node.taps),
+            "around": [_beside(reading, order, at - 1), _beside(reading, order, at + 1)],
+        }
+        # a body that repeats the first place's is not sent twice
+        if first is None or body != first["body"]:
+            made["body"] = body
+        node["pages"][entry.instance] = made
+    return found
+
+
+def _beside(reading: Reading, order: list[Entry], at: int) -> dict | None:
+    if not 0 <= at < len(order):
+        return None
+    entry = order[at]
+    return {"node": entry.node, "at": entry.instance, "title": title(reading, entry)}
+
+
+def _searchable(reading: Reading, key: PlaceKey, page: Page) -> dict:
+    node = page.node
+    fields: list[tuple[str, str]] = []
+    for symbol in node.symbols:
+        fields.append(("symbol", f"{spoken(mathml(symbol.tex))} {symbol.tex} {symbol.means}"))
+        if symbol.tap:
+            place = f"{page.entry.instance}." if page.entry.instance else ""
+            fields.append(("tap", f"{place}{symbol.tap.partition('.')[2]} {symbol.tap}"))
+        if symbol.config:
+            fields.append(("setting", symbol.config))
+    fields += [("parameter", path) for path in parameter_paths(reading, page.entry, node)]
+    if node.code:
+        fields.append(("code", node.code))
+    for source in node.sources:
+        within = f"{source.within} " if source.within else ""
+        fields.append(("code", f"{within}{' '.join(source.names)}"))
+        fields.append(
+            ("lines", f"lines {source.lines} {source.lines.replace('-', '–')} {source.path}")
+        )
+    words = {axis.word for row in page.rows for axis in row.axes.values()}
+    fields += [("dimension", word) for word in sorted(words)]
+    return {
+        "node": key[0],
+        "at": key[1],
+        "title": page.title,
+        "fields": [list(field) for field in dict.fromkeys(fields)],
+    }
+
+
+def _elsewhere(reading: Reading) -> dict:
+    """Nodes that only other models have, for an address that asks for one here."""
+    found: dict[str, dict] = {}
+    mine = {entry.node for entry in reading.entries}
+    for model in MODELS:
+        if model == reading.model or not (OUTLINES / f"{model}.md").exists():
+            continue
+        for entry in flat(model):
+            if entry.node in reading.nodes and entry.node not in mine:
+                node = for_model(reading.nodes[entry.node], model)
+                known = found.setdefault(entry.node, {"title": node.title, "models": []})
+                if NAMES[model] not in known["models"]:
+                    known["models"].append(NAMES[model])
+    return found
+
+
+def _foot(reading: Reading) -> str:
+    revision = pin(reading.model) or pins()[reading.model].commit
+    name = NAMES[reading.model]
+    return (
+        f"Sizes are {escape(name)}’s, from <code>config.json</code> at "
+        f"<code>{escape(revision[:12])}</code>. Weights of released models are not loaded here."
+    )
+
+
+__all__ = ["NODES", "nodes", "packed", "payload"]
