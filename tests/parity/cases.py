@@ -100,7 +100,16 @@ CASES = (
         name="K3's pattern of 13 layers, blocks of 5",
         layers=13,
         full_attention=(4, 8, 12, 13),
-        sizes={"attn_res_block_size": 5, "num_experts": 12, "num_experts_per_token": 4},
+        # wide enough that thirteen random layers do not amplify rounding beyond the bound
+        linear={"num_heads": 3, "head_dim": 32},
+        sizes={
+            "hidden_size": 96,
+            "attn_res_block_size": 5,
+            "num_experts": 12,
+            "num_experts_per_token": 4,
+            "moe_intermediate_size": 24,
+            "routed_expert_hidden_size": 32,
+        },
     ),
     Case(
         name="experts on the full width, blocks of 1",
