@@ -14,6 +14,7 @@ from annotations.prose import links
 HERE = Path(__file__).parent
 NODES = HERE / "nodes"
 T = TypeVar("T")
+N = TypeVar("N", Node, Variant)
 _FRONT = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n?", re.DOTALL | re.MULTILINE)
 _EQUATION = re.compile(r"\A\s*\$\$\n?(.*?)\n?\$\$", re.DOTALL)
 _SECTION = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -85,11 +86,7 @@ def _node(
     values["places"] = MappingProxyType(
         {name[2:]: change for name, change in built.items() if name.startswith("@ ")}
     )
-    node = _built(lambda: Node(id=node_id, **values), faults)
-    if node is not None and not node.lines:
-        direct = [source.lines for source in node.sources if source.grade == "direct"]
-        node = replace(node, lines=direct[0] if direct else "")
-    return node
+    return _built(lambda: _with_lines(Node(id=node_id, **values)), faults)
 
 
 def _variant(
@@ -97,7 +94,13 @@ def _variant(
 ) -> Variant | None:
     values = _values(facts, shared, faults)
     values["equation"], values["prose"] = _equation(section)
-    return _built(lambda: Variant(**values), faults)
+    return _built(lambda: _with_lines(Variant(**values)), faults)
+
+
+def _with_lines(stated: N) -> N:
+    """Lines that are not stated are those of the first direct source."""
+    direct = [source.lines for source in stated.sources if source.grade == "direct"]
+    return replace(stated, lines=stated.lines or (direct[0] if direct else ""))
 
 
 def _values(

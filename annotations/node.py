@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
+from annotations.tex import occurrences
+
 STREAMS = (
     "query",
     "key",
@@ -183,12 +185,21 @@ class Node:
 
 
 def for_model(node: Node, model: str) -> Node:
-    """The node as `model` has it: the variant's fields, except its prose, in place of the node's.
-
-    Prose stays: the variant's says how the model differs and is shown beside it as a note.
-    """
+    """The node as `model` has it: a variant's fields replace the node's, its prose follows."""
     variant = node.variants.get(model)
-    return _changed(node, replace(variant, prose="")) if variant else node
+    if variant is None:
+        return node
+    prose = "\n\n".join(text for text in (node.prose, variant.prose) if text)
+    return _changed(node, replace(variant, prose=prose))
+
+
+def notes(node: Node, model: str) -> dict[str, str]:
+    """What the page of `model` says of the others: their sections, to be read with their values."""
+    return {
+        name: variant.prose
+        for name, variant in node.variants.items()
+        if name != model and variant.prose
+    }
 
 
 def for_place(node: Node, instance: str) -> Node:
@@ -197,9 +208,51 @@ def for_place(node: Node, instance: str) -> Node:
     return _changed(node, variant) if variant else node
 
 
+def page(node: Node, model: str, instance: str = "") -> Node:
+    """The node as a page shows it: words of its place, evidence of its model where it has any."""
+    placed = for_place(for_model(node, model), instance)
+    variant = node.variants.get(model)
+    if variant is None or not variant.sources:
+        return placed
+    return replace(placed, sources=variant.sources, lines=variant.lines)
+
+
+def target(text: str) -> tuple[str, str]:
+    """`family/node @ instance` in its two parts; the instance may be empty."""
+    node, _, instance = (part.strip() for part in text.partition("@"))
+    return node, instance
+
+
+def tap_of(nodes: Mapping[str, Node], symbol: Symbol, instance: str = "") -> tuple[str, str] | None:
+    """The tap that holds a symbol's values, and the instance to read it at.
+
+    A symbol that points at a node stands for that node's output of the same letter, or for its
+    first output. None where it stands for a parameter, a setting, or nothing that is tapped.
+    """
+    seen = set()
+    while symbol.tap is None:
+        if symbol.node is None or symbol.node in seen:
+            return None
+        seen.add(symbol.node)
+        name, stated = target(symbol.node)
+        node = for_place(nodes[name], stated)
+        same = symbol.tex if symbol.tex in node.outputs else next(iter(node.outputs), "")
+        found = node.symbol(same)
+        if found is None:
+            return None
+        symbol, instance = found, stated or instance
+    return symbol.tap, instance
+
+
 def _changed(node: Node, variant: Variant) -> Node:
-    changed = {f.name: getattr(variant, f.name) for f in fields(variant)}
-    return replace(node, **{name: value for name, value in changed.items() if value})
+    changed = {f.name: getattr(variant, f.name) for f in fields(variant) if f.name != "symbols"}
+    new = replace(node, **{name: value for name, value in changed.items() if value})
+    # letters of the old equation that the new one still has keep their meaning
+    stated = {symbol.tex for symbol in variant.symbols}
+    kept = [symbol for symbol in node.symbols if symbol.tex not in stated]
+    if variant.equation:
+        kept = [symbol for symbol in kept if occurrences(new.equation, symbol.tex)]
+    return replace(new, symbols=(*variant.symbols, *kept))
 
 
 def check_lines(lines: str) -> None:

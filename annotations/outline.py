@@ -1,14 +1,16 @@
 """Which nodes a model has, in what order, and where in a layer each of them stands."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from annotations.node import NodeError
+from annotations.node import NodeError, target
 
 OUTLINES = Path(__file__).parent / "outline"
+MOVED = Path(__file__).parent / "moved.toml"
 PLACES = ("all", "kda", "mla", "dense", "moe", "seals", "mixed")
 """The layers that an entry stands in: all of them, those with that mixer or feed-forward, those
 that seal a block, those that mix before their mixer."""
@@ -88,6 +90,24 @@ def find(model: str, node: str, instance: str = "") -> Entry:
     raise LookupError(f"{model} has no node {node!r}")
 
 
+def nearest(model: str, node: str, instance: str) -> Entry:
+    """The entry of a node at the same instance, else below or above it, else its first one.
+
+    A step of the mix before the feed-forward that points at another step means the one beside it.
+    """
+    places = [entry for entry in flat(model) if entry.node == node]
+
+    def distance(entry: Entry) -> int:
+        if entry.instance == instance:
+            return 0
+        related = f"{entry.instance}.".startswith(f"{instance}.") or f"{instance}.".startswith(
+            f"{entry.instance}."
+        )
+        return 1 if related and entry.instance and instance else 2
+
+    return min(places, key=distance) if places else find(model, node)
+
+
 def breadcrumb(model: str, node: str, instance: str = "") -> tuple[Entry, ...]:
     """The entry after all that it lies under, outermost first."""
     wanted = find(model, node, instance)
@@ -149,3 +169,9 @@ def _repeated(entries: tuple[Entry, ...]) -> list[tuple[str, str]]:
             repeated.append(key[:2])
         seen.add(key)
     return repeated
+
+
+def moved() -> dict[str, tuple[str, str]]:
+    """Old node ids, each with the node and the instance that took its place."""
+    rows = tomllib.loads(MOVED.read_text(encoding="utf-8"))
+    return {old: target(new) for old, new in rows.items()}

@@ -3,7 +3,7 @@
 import pytest
 
 from annotations.loader import load_nodes, parse
-from annotations.node import NodeError, for_model, for_place, line_ranges
+from annotations.node import NodeError, for_model, for_place, line_ranges, notes
 from annotations.prose import fill, links, placeholders
 from annotations.tex import occurrences
 
@@ -63,8 +63,12 @@ def test_a_file_becomes_a_node_with_its_models_and_places():
     assert node.lines == "4-6, 9"
     assert node.sources[0].ranges == ((4, 6), (9, 9))
     other = for_model(node, "k2")
-    assert (other.title, other.equation, other.prose) == ("Old gate", "y = x", "Some prose.")
-    assert node.variants["k2"].prose == "It differs."
+    assert (other.title, other.equation, other.prose) == (
+        "Old gate",
+        "y = x",
+        "Some prose.\n\nIt differs.",
+    )
+    assert notes(node, "k3") == {"k2": "It differs."}
     assert for_place(node, "mlp_res").title == "Other gate"
     assert for_place(node, "mlp_res").prose == "Other prose."
     assert for_place(node, "elsewhere") is node
