@@ -52,6 +52,12 @@ class Tap(nn.Module):
         if unknown := [dim for dim in self.dims if dim not in DIMS]:
             raise ValueError(f"Tap({dims!r}): unknown dims {unknown}. Add them to model/dims.py.")
 
+    def __call__(self, tensor: Tensor) -> Tensor:
+        # a decoded token passes hundreds of taps: without hooks, none pays for looking for them
+        if self._forward_hooks or self._forward_pre_hooks:
+            return super().__call__(tensor)
+        return self.forward(tensor)
+
     def forward(self, tensor: Tensor) -> Tensor:
         recording = _recording.get()
         return tensor if recording is None else recording.see(self, tensor)

@@ -23,15 +23,19 @@ class ShortConvolution(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None, rows: Rows) -> tuple[Tensor, Tensor]:
         """The convolved rows, and the last `lag` raw columns as the state after them."""
         raw = self.raw(x)
-        before = raw.new_zeros(raw.shape[0], self.lag, raw.shape[2])
-        if state is not None:
+        if state is None:
+            before = raw.new_zeros(raw.shape[0], self.lag, raw.shape[2])
+        else:
             before = state.transpose(1, 2)
         columns = torch.cat([before, raw], dim=1)
         # summed in float32, as the weights are kept
         values, weight, pos = wide(columns), wide(self.weight[:, 0]), raw.shape[1]
-        total = values[:, 1 : 1 + pos] * weight[:, 0]
-        for w in range(1, self.lag):
-            total = torch.addcmul(total, values[:, 1 + w : 1 + w + pos], weight[:, w])
+        if pos == 1:
+            total = (values[:, 1:] * weight.T).sum(1, keepdim=True)
+        else:
+            total = values[:, 1 : 1 + pos] * weight[:, 0]
+            for w in range(1, self.lag):
+                total = torch.addcmul(total, values[:, 1 + w : 1 + w + pos], weight[:, w])
         return self.convolved(F.silu(total).to(raw.dtype)), self.state(
             self.last_columns(columns, rows)
         )

@@ -37,10 +37,10 @@ def delta_step(
 ) -> Step:
     """One position of `[batch, head, …]`; the state is `[batch, head, value, key]`."""
     decayed_state = log_decay.exp()[..., None, :] * state
-    recalled = torch.einsum("bhvk,bhk->bhv", decayed_state, k)
+    recalled = (decayed_state @ k[..., None])[..., 0]
     written = beta[..., None] * (v - recalled)
     state = decayed_state + written[..., :, None] * k[..., None, :]
-    read = torch.einsum("bhvk,bhk->bhv", state, q)
+    read = (state @ q[..., None])[..., 0]
     return Step(decayed_state, recalled, written, state, read)
 
 

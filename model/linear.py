@@ -23,4 +23,4 @@ def empty_parameter(*shape: int) -> nn.Parameter:
 
 def wide(x: Tensor) -> Tensor:
     """Float32, as upstream computes what is delicate; float64 stays what it is."""
-    return x if x.dtype == torch.float64 else x.float()
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()

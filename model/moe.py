@@ -1,5 +1,6 @@
 """Feed-forward layers: the plain MLP, the router, and experts that work on a narrow latent."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -100,21 +101,31 @@ class Experts(nn.Module):
     def forward(self, z: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden values and outputs of `[token, choice]` experts on `[token, width]`."""
         tokens, choices = chosen.shape
-        order = chosen.flatten().argsort(stable=True)
-        counts = torch.bincount(chosen.flatten(), minlength=len(self.w1)).tolist()
-        sorted_z = z[order // choices]
-        gate = for_each_expert(sorted_z, self.w1, counts)
-        up = for_each_expert(sorted_z, self.w3, counts)
-        hidden = self.activation(gate, up)
-        out = for_each_expert(hidden, self.w2, counts)
+        flat = chosen.flatten()
+        if tokens == 1:
+            hidden, out = self.on_sorted(z.expand(choices, -1), flat.tolist(), [1] * choices)
+            return hidden[None], out[None]
+        order = flat.argsort(stable=True)
         back = order.argsort()
+        counts = torch.bincount(flat, minlength=len(self.w1)).tolist()
+        hidden, out = self.on_sorted(z[order // choices], range(len(counts)), counts)
         return hidden[back].view(tokens, choices, -1), out[back].view(tokens, choices, -1)
 
+    def on_sorted(
+        self, z: Tensor, experts: Sequence[int], counts: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden values and outputs where the first `counts[0]` rows are for `experts[0]`, …"""
+        gate = by_expert(z, self.w1, experts, counts)
+        up = by_expert(z, self.w3, experts, counts)
+        hidden = self.activation(gate, up)
+        return hidden, by_expert(hidden, self.w2, experts, counts)
 
-def for_each_expert(x: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
-    """Rows of `x`, sorted by expert, each times its expert's matrix."""
+
+def by_expert(x: Tensor, weights: Tensor, experts: Sequence[int], counts: Sequence[int]) -> Tensor:
     parts = x.split(counts)
-    return torch.cat([part @ weights[j].T for j, part in enumerate(parts) if counts[j]])
+    return torch.cat(
+        [part @ weights[j].T for j, part in zip(experts, parts, strict=True) if len(part)]
+    )
 
 
 class KimiSparseMoE(nn.Module):
