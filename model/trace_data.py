@@ -13,6 +13,7 @@ from model.cache import KimiCache, MLACache
 from model.capture import Tap
 from model.config import KimiConfig
 from model.kda_chunk import SEGMENT
+from model.kimi import KimiLM
 from model.tokenizer import Token
 from model.trace_absence import absence, unknown
 from model.trace_file import write_trace
@@ -116,7 +117,7 @@ class Trace:
     notices: tuple[str, ...]
     tensors: tuple[Mapping[str, Tensor], ...] = field(repr=False)
     """A mapping of captured tensors for each step."""
-    model: nn.Module | None = field(default=None, repr=False)
+    model: KimiLM | None = field(default=None, repr=False)
     """Absent from stored runs; needed only to re-compute what reads parameters."""
 
     @property

@@ -1,0 +1,121 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+
+from model.__main__ import main
+from model.load import build, upstream_state
+from model.presets import PRESETS, hf
+from model.trace import open_trace
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint of the tiny model as a user would have one."""
+    (tmp_path / "config.json").write_text(json.dumps(hf("tiny-k3")))
+    state = {name: tensor.clone() for name, tensor in upstream_state(build("tiny-k3")).items()}
+    save_file(state, tmp_path / "model.safetensors")
+    return str(tmp_path)
+
+
+def said(capsys, *arguments):
+    code = main(arguments)
+    return code, capsys.readouterr()
+
+
+@pytest.mark.parametrize("source", PRESETS)
+def test_info_speaks_of_every_preset(capsys, source):
+    code, out = said(capsys, "info", source)
+    assert code == 0
+    assert "parameters.total" in out.out
+
+
+def test_info_of_k3_gives_the_known_numbers(capsys):
+    _, out = said(capsys, "info", "k3", "--json")
+    about = json.loads(out.out)
+    assert about["parameters"] == {"total": 2_779_484_476_000, "active": 104_189_612_640}
+    assert about["layers"] == 93
+    assert about["mixers"] == {"kda": 69, "mla": 24}
+    assert about["cache"]["kv_values_per_position"] == 30_720
+    assert about["cache"]["kda_state_values"] == 1_720_320
+
+
+def test_info_of_k2_speaks_of_no_kda(capsys):
+    _, out = said(capsys, "info", "k2", "--json")
+    assert not [name for name in json.loads(out.out)["cache"] if "kda" in name]
+
+
+def test_info_needs_no_torch():
+    code = (
+        "import sys; from model.__main__ import main; main(['info', 'k3']); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_is_described_run_and_checked(capsys, folder, tmp_path_factory):
+    assert said(capsys, "info", folder)[0] == 0
+    saved = tmp_path_factory.mktemp("runs") / "run.safetensors"
+    code, out = said(
+        capsys,
+        "run",
+        folder,
+        "--json",
+        "--prompt",
+        "héllo",
+        "--new-tokens",
+        "3",
+        "--save",
+        str(saved),
+    )
+    about = json.loads(out.out)
+    assert code == 0
+    assert (about["prompt_length"], len(about["tokens"])) == (7, 10)
+    assert about["tokens"][:4] == ["<bos>", "h", "⟨0xC3⟩", "⟨0xA9⟩"]
+    assert open_trace(saved).run_id == about["run_id"]
+    assert said(capsys, "check", folder)[0] == 0
+
+
+def test_check_prints_the_worst_error_of_every_equation(capsys):
+    code, out = said(capsys, "check", "tiny-k3", "--json", "--prompt", "the cat and the dog")
+    identities = json.loads(out.out)["identities"]
+    assert code == 0
+    assert all(row["error"] <= row["tolerance"] for row in identities)
+    assert {"rms_norm", "kda_read", "mla_pattern", "moe_chosen", "prefill_is_decode"} <= {
+        row["name"] for row in identities
+    }
+    _, out = said(capsys, "check", "tiny-k3")
+    assert "0 of them broken" in out.out
+
+
+def test_a_broken_equation_ends_with_one(capsys, monkeypatch):
+    from model import mla
+
+    monkeypatch.setattr(mla, "LATENT_NORM_EPS", 0.5)
+    code, out = said(capsys, "check", "tiny-k3", "--json")
+    broken = [row["name"] for row in json.loads(out.out)["identities"] if not row["passed"]]
+    assert (code, broken) == (1, ["rms_norm"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "k4"], "no preset (k3, k2"),
+        (["run", "k3"], "released configuration without weights"),
+        (["run", "tiny-k3", "--prompt", ""], "The prompt is empty"),
+        (["run", "tiny-k3", "--new-tokens", "-1"], "new_tokens is -1"),
+        (["check", "nowhere"], "no folder and no Hub id"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(capsys, arguments, words):
+    code, out = said(capsys, *arguments)
+    assert code == 2
+    assert out.out == ""
+    assert words in out.err
+    assert out.err.count("\n") == 1
