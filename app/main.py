@@ -1,0 +1,37 @@
+"""The frame of every page: outline and prompt at the left, the context rule on top, two halves."""
+
+import streamlit as st
+
+from app import place, state, theme
+from app.components.bridge import bridge
+from app.components.reader import reader
+from app.panels.prompt import place_pickers, prompt_form
+from app.reader import font, payload
+from app.runs import shared_store
+from app.views.node_live import node_live
+from model.presets import preset
+
+
+def main() -> None:
+    """Draw the page of the address. Streamlit calls this on every rerun."""
+    st.set_page_config(page_title="Kimiscope", layout="wide", initial_sidebar_state=296)
+    mode = "dark" if st.context.theme.type == "dark" else "light"
+    st.html(f"<style>{theme.frame_css(mode)}</style>")
+    selection = state.selection(st.query_params, longest_context=2**20)
+    nodes, store = payload.nodes(payload._fingerprint()), shared_store()
+    with st.sidebar:
+        reader("outline", payload.packed(selection.model))
+        selection, url = prompt_form(selection, store)
+        spot = place.place_of(selection, nodes, preset(selection.source))
+        selection, more = place_pickers(selection, spot, store)
+        reader("tree")
+    with st.container(key="bar"):
+        reader("bar")
+    reader("above")
+    live = st.container(key="live")
+    reader("below", font.packed())
+    bridge(url=url | more, key="bridge-url")
+    with live:
+        if selection.view == "node":
+            spot = place.place_of(selection, nodes, preset(selection.source))
+            node_live(selection, spot, nodes, store)
