@@ -36,6 +36,11 @@ def place_of(run: Any, token: int) -> tuple[int, int]:
     return token - run.prompt_length + 1, 0
 
 
+def short_path(path: str) -> str:
+    """`torch` of `torch: chunked in prefill, …`."""
+    return path.partition(":")[0]
+
+
 def positions_at(run: Any, step: int) -> int:
     """Positions that the model has seen after this step."""
     return run.prompt_length + step
@@ -98,7 +103,7 @@ def _finish(
         dims=dims,
         values=values,
         kind=kind,
-        facts=(words, last.dtype, f"{last.device}, {last.path}"),
+        facts=(words, last.dtype, f"{last.device}, {short_path(last.path)}"),
         all_heads=whole,
         num_heads=num_heads,
         reason=next((s.reason for s in sources if s.reason), ""),
@@ -145,7 +150,7 @@ def _at_token(
         dims=tuple(left),
         values=values,
         kind=source.kind,
-        facts=(f"step {at}", source.dtype, f"{source.device}, {source.path}"),
+        facts=(f"step {at}", source.dtype, f"{source.device}, {short_path(source.path)}"),
         token=chosen,
         num_heads=num_heads,
         reason=source.reason,

@@ -1,7 +1,7 @@
 """A stored run, read without torch: what `Trace.save` wrote, as NumPy arrays."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from safetensors import safe_open
+from safetensors.numpy import load_file
 
 from model.config import KimiConfig
 from model.tokenizer import Token
@@ -42,7 +43,7 @@ class StoredRun:
     config: KimiConfig
     tokens: tuple[Token, ...]
     is_stored: bool = True
-    _arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    _arrays: Mapping[str, np.ndarray] = field(repr=False)
 
     def __getattr__(self, name: str) -> Any:
         about = self.__dict__.get("about", {})
@@ -101,11 +102,7 @@ class StoredRun:
         dims = self.dims(name)
         if not self.is_captured(name, step) or (pos is not None and "border" in dims):
             raise LookupError(self._absence(name, step))
-        key = f"{step}/{name}"
-        if key not in self._arrays:
-            with safe_open(self.path, framework="numpy") as file:
-                self._arrays[key] = file.get_tensor(key)
-        return select(name, self._arrays[key], dims, pos, head)
+        return select(name, self._arrays[f"{step}/{name}"], dims, pos, head)
 
     def provenance(self, name: str, step: int = 0, pos: Selection = None) -> StoredProvenance:
         dims = self.dims(name)
@@ -142,9 +139,5 @@ def open_stored(path: Path) -> StoredRun:
         path=path,
         config=KimiConfig.from_hf(about["config"]),
         tokens=tuple(Token(**token) for token in about["tokens"]),
+        _arrays=load_file(path),
     )
-
-
-def held_names(run: Any, names: Sequence[str], step: int) -> bool:
-    """Whether all of `names` were captured at this step."""
-    return all(run.is_captured(name, step) for name in names)

@@ -14,25 +14,11 @@ SOURCE = "k3-mini"
 PROMPT = "ab cd ef ab cd ef ab"
 NEW_TOKENS = 6
 KEPT = frozenset(
-    [
-        "embedding",
-        "logits",
-        "residual_out",
-        "scores",
-        "weights",
-        "pattern",
-        "k_cached",
-        "v_cached",
-        "k_shared",
-        "kv_latent",
-        "state",
-        "beta",
-        "written",
-        "read",
-        "chosen",
-        "chosen_weight",
-        "mixed",
-    ]
+    (
+        *("embedding", "logits", "residual_out", "mixed", "scores", "weights", "pattern"),
+        *("k_cached", "v_cached", "k_shared", "kv_latent"),
+        *("state", "beta", "written", "read", "chosen", "chosen_weight"),
+    )
 )
 """Attributes of the taps that the file holds; the model computes the others when asked."""
 

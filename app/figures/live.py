@@ -1,7 +1,7 @@
-"""From the taps of a page to the figure that shows them, by the kind of figure the node asks for."""
+"""From the taps of a page to the pictures that show them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,12 +90,22 @@ def _figure(group: list[Slice], shared: dict[str, Any], index: int) -> dict[str,
     symbols = [each.panel.symbol for each in group]
     parts = dict(shared)
     parts["note"] = "; ".join(notes) if notes else "whole tensor"
-    parts["provenance"] = [row for row in shared["provenance"] if row["symbol"] in symbols]
+    parts["provenance"] = _merged([r for r in shared["provenance"] if r["symbol"] in symbols])
     parts["name"] = f"{shared['name']}-{'-'.join(symbols)}"
     if index:
         # the tools stand once
         parts["tools"] = shared["tools"] | {"tokens": None, "heads": 0}
     return heat_figure([each.panel for each in group], group[0].rows, **parts)
+
+
+def _merged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Taps that come about in the same way in one row."""
+    merged: dict[object, dict[str, Any]] = {}
+    for row in rows:
+        key = (row["kind"], tuple(row["facts"]))
+        known = merged.setdefault(key, {"kind": row["kind"], "taps": [], "facts": row["facts"]})
+        known["taps"] += row["taps"]
+    return list(merged.values())
 
 
 def _slice(each: Shown, tokens: Tokens, around: int | None) -> Slice:
@@ -159,7 +169,3 @@ def _groups(each: Shown, column_axis: str, columns: int) -> tuple[Group, ...]:
         )
     name = word(column_axis)
     return (Group(name=f"{each.symbol}, {name}", word=name, size=columns, stream=each.stream),)
-
-
-def renamed(shown: Shown, symbol: str) -> Shown:
-    return replace(shown, symbol=symbol)

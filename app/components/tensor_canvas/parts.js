@@ -65,6 +65,7 @@ function provenance(rows, extra) {
 function address(name, value, ask) {
   const url = new URL(location.href);
   url.searchParams.set(name, String(value));
-  history.replaceState(history.state, "", url);
+  history.replaceState(history.state, "", url.pathname + "?" + url.searchParams.toString().replaceAll("%2F", "/"));
+  dispatchEvent(new CustomEvent("kimiscope:address", { detail: { [name]: value } }));
   if (ask) dispatchEvent(new PopStateEvent("popstate"));
 }

@@ -1,0 +1,232 @@
+"""The figures of a node on a run: which taps, at which step, head and token, in what form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from annotations.node import Node
+from app.figures.depth import Read, depth_figure
+from app.figures.heat import window
+from app.figures.live import Shown, Tokens, live_figure
+from app.run_reading import Reading, positions_at, read, short_path
+from app.run_taps import LiveTap, find_taps, live_taps
+
+MOST_DEPTH_TOKENS = 96
+HEADLESS = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Where a reader looks in a run."""
+
+    node: Node
+    at: str | None
+    layer: int
+    step: int
+    head: int
+    token: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Live:
+    """Figures to draw, or the reasons that there are none."""
+
+    figures: tuple[dict[str, Any], ...] = ()
+    reasons: tuple[str, ...] = ()
+    needs_model: bool = False
+    """Whether the model could compute what is absent from a stored run."""
+
+
+def spot_of(node: Node, at: str | None, layer: int | None, choice: Any, run: Any) -> Spot:
+    """The place of a selection in this run, each index held within what the run has."""
+    last = run.steps - 1
+    step = choice.step if choice.step is not None else (0 if choice.phase == "prefill" else last)
+    step = min(step, last)
+    token = choice.token
+    if token is not None:
+        token = min(token, positions_at(run, step) - 1)
+    return Spot(
+        node=node, at=at, layer=layer or 0, step=step, head=choice.head or HEADLESS, token=token
+    )
+
+
+def live_data(spot: Spot, run: Any) -> Live:
+    """What the node's figure shows of this run."""
+    if spot.node.figure == "none" or not live_taps(spot.node):
+        return Live(reasons=("This page has no tensor of its own.",))
+    try:
+        taps = find_taps(spot.node, live_taps(spot.node), run.config, spot.layer, spot.at)
+        if spot.node.figure == "weights_over_depth":
+            return Live(figures=(_depth(spot, taps[0], run),))
+    except LookupError as absent:
+        return Live(reasons=(str(absent),), needs_model=_is_stored(run))
+    return _heat(spot, taps, run)
+
+
+def _is_stored(run: Any) -> bool:
+    return getattr(run, "is_stored", False)
+
+
+def _heat(spot: Spot, taps: Sequence[LiveTap], run: Any) -> Live:
+    found: list[tuple[LiveTap, Reading]] = []
+    reasons: list[str] = []
+    for tap in taps:
+        try:
+            found.append((tap, _read(spot, tap, run)))
+        except LookupError as absent:
+            reasons.append(str(absent))
+    if not found:
+        return Live(reasons=tuple(dict.fromkeys(reasons)), needs_model=_is_stored(run))
+    tokens = tokens_of(run, spot.step)
+    shown = [_shown(tap, reading, spot, run) for tap, reading in found]
+    figures = live_figure(shown, tokens, spot.token, **_shared(spot, found, run))
+    return Live(
+        figures=tuple(figures),
+        reasons=tuple(reasons),
+        needs_model=bool(reasons) and _is_stored(run),
+    )
+
+
+def _read(spot: Spot, tap: LiveTap, run: Any) -> Reading:
+    return read(run, tap.name, spot.step, token=spot.token, head=spot.head)
+
+
+def tokens_of(run: Any, step: int) -> Tokens:
+    seen = positions_at(run, step)
+    return Tokens(
+        labels=tuple(token.display for token in run.tokens[:seen]),
+        ids=tuple(run.token_ids[:seen]),
+        new_from=run.prompt_length if seen > run.prompt_length else None,
+    )
+
+
+def _shown(tap: LiveTap, reading: Reading, spot: Spot, run: Any) -> Shown:
+    return Shown(
+        tap=tap.tap,
+        symbol=tap.attribute,
+        stream=tap.stream,
+        dims=reading.dims,
+        values=reading.values,
+        parts=_parts(reading.dims, run),
+        all_heads=reading.all_heads,
+    )
+
+
+def _parts(dims: tuple[str, ...], run: Any) -> tuple[tuple[str, int], ...]:
+    """Named parts of the last axis, where it joins two."""
+    config = run.config
+    content, shared = config.qk_nope_head_dim, config.qk_rope_head_dim
+    return {
+        "d_qk": (("content", content), ("shared", shared)),
+        "d_kv_joint": (("latent", config.kv_lora_rank), ("shared", shared)),
+        "d_kv_up": (("content", content), ("value", config.v_head_dim)),
+    }.get(dims[-1] if dims else "", ())
+
+
+def _shared(spot: Spot, found: Sequence[tuple[LiveTap, Reading]], run: Any) -> dict[str, Any]:
+    heads = max(reading.num_heads for _, reading in found)
+    by_token = next((r.token for _, r in found if r.token is not None), None)
+    seen = positions_at(run, spot.step)
+    tokens = None
+    if by_token is not None:
+        first, last = window(seen, by_token, MOST_DEPTH_TOKENS)
+        tokens = tokens_of(run, spot.step).cut(first, last)
+    return {
+        "node": spot.node.id,
+        "layer": spot.layer,
+        "run": run.run_id,
+        "name": f"{run.run_id[:6]}-layer{spot.layer}",
+        "token": spot.token,
+        # far tokens lie outside the rows that were sent
+        "ask_token": by_token is not None,
+        "tools": {
+            "heads": heads,
+            "head": spot.head if heads else None,
+            "tokens": tokens,
+            "token": by_token,
+        },
+        "provenance": [
+            {
+                "symbol": tap.attribute,
+                "kind": reading.kind,
+                "taps": [tap.name],
+                "facts": [*reading.facts, *([reading.reason] if reading.reason else [])],
+            }
+            for tap, reading in found
+        ],
+    }
+
+
+def _depth(spot: Spot, tap: LiveTap, run: Any) -> dict[str, Any]:
+    """Every read of the residual bank in this run, with the node's own chosen."""
+    config = run.config
+    places = [("attention", "self_attention_res"), ("feed-forward", "mlp_res")]
+    names: list[tuple[int | None, str, str]] = [
+        (layer, place, f"layers.{layer}.{module}")
+        for layer in range(config.num_hidden_layers)
+        for place, module in places
+    ]
+    names.append((None, "output", "output_attn_res"))
+    reads, paths = [], []
+    for layer, place, path in names:
+        if not run.is_captured(f"{path}.weights", 0):
+            continue
+        weights = read(run, f"{path}.weights", spot.step, token=None, head=0)
+        scores = read(run, f"{path}.scores", spot.step, token=None, head=0)
+        reads.append(Read(layer=layer, place=place, scores=scores.values, weights=weights.values))
+        paths.append(path)
+    if not reads:
+        raise LookupError(f"Run {run.run_id[:6]} kept no weights over depth.")
+    return _depth_data(spot, tap, run, reads, paths)
+
+
+def _depth_data(
+    spot: Spot, tap: LiveTap, run: Any, reads: Sequence[Read], paths: Sequence[str]
+) -> dict[str, Any]:
+    seen = positions_at(run, spot.step)
+    first, last = window(seen, spot.token, MOST_DEPTH_TOKENS)
+    cut = [
+        Read(
+            layer=r.layer,
+            place=r.place,
+            scores=np.asarray(r.scores[first:last]),
+            weights=np.asarray(r.weights[first:last]),
+        )
+        for r in reads
+    ]
+    own = tap.name.rpartition(".")[0]
+    source = run.provenance(tap.name, spot.step)
+    note = f"{len(reads)} of {len(reads)} reads"
+    if last - first < seen:
+        note += f", positions {first:,} … {last - 1:,} of {seen:,}"
+    return depth_figure(
+        cut,
+        block=run.config.attn_res_block_size,
+        layers=run.config.num_hidden_layers,
+        chosen=paths.index(own) if own in paths else 0,
+        tokens=tokens_of(run, spot.step).cut(first, last),
+        node=spot.node.id,
+        layer=spot.layer,
+        run=run.run_id,
+        source=run.source,
+        name=f"{run.run_id[:6]}-weights-over-depth",
+        token=last - 1 if spot.token is None else spot.token,
+        note=note,
+        provenance=[
+            {
+                "kind": "captured",
+                "taps": [
+                    "layers.*.self_attention_res.weights",
+                    "layers.*.mlp_res.weights",
+                    "output_attn_res.weights",
+                ],
+                "facts": [
+                    f"steps 0 … {spot.step}",
+                    source.dtype or run.dtype,
+                    f"{run.device}, {short_path(run.kernel_path)}",
+                ],
+            }
+        ],
+    )

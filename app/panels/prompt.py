@@ -1,0 +1,144 @@
+"""The sidebar's half of a run: source, prompt and Run, layer and step."""
+
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from app.panels.follow import follow, note_sent
+from app.panels.reader_id import reader_id
+from app.panels.run_choice import NEW_TOKENS, choose, request_of
+from app.panels.waiting import STOPPED
+from app.place import Place
+from app.run_engine import tokenizer_of
+from app.run_request import LONGEST_PROMPT, MOST_NEW_TOKENS
+from app.runs import RunStore
+from app.state import LONGEST_PROMPT_IN_URL, SOURCES, Selection
+
+Url = dict[str, str | int | None]
+LONGEST_TEXT = 20_000
+ASKED = "asked"
+
+
+def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
+    """Source, prompt and Run. Returns the selection as the reader has it, and what to write."""
+    selection = _with_asked(selection)
+    shown = _shown_run(selection, store)
+    follow("source", selection.source)
+    follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
+    follow("new", selection.new if selection.new is not None else _new_of(shown))
+    with st.form("run-form", border=False, enter_to_submit=False):
+        source = st.selectbox("Running", SOURCES, key="source")
+        prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
+        with left:
+            new = int(st.number_input("New tokens", 0, MOST_NEW_TOKENS, key="new"))
+        with right:
+            pressed = st.form_submit_button("Run", key="run", type="primary")
+    st.caption(_count(source, prompt))
+    if not pressed:
+        return selection, {}
+    st.session_state.pop(STOPPED, None)
+    st.session_state[ASKED] = (source, prompt, new)
+    note_sent(ASKED, (source, _in_address(prompt), new))
+    for key, value in (("source", source), ("prompt", prompt), ("new", new)):
+        note_sent(key, value)
+    asked = replace(
+        selection, source=source, prompt=prompt, new=new, run=None, step=None, token=None
+    )
+    return asked, _written(asked)
+
+
+def _with_asked(selection: Selection) -> Selection:
+    """The request of this page: the address's, or a newer one that it does not say yet.
+
+    A prompt too long for the address lives here alone.
+    """
+    follow(ASKED, (selection.source, selection.prompt, selection.new))
+    source, prompt, new = st.session_state[ASKED]
+    if prompt == selection.prompt and new == selection.new:
+        return selection
+    return replace(selection, source=source, prompt=prompt, new=new, run=None)
+
+
+def place_pickers(selection: Selection, place: Place, store: RunStore) -> tuple[Selection, Url]:
+    """Layer and step. Returns the selection as the reader has it, and what to write."""
+    url: Url = {}
+    if place.layers:
+        follow("layer", place.layer)
+        if st.session_state["layer"] not in place.layers:
+            st.session_state["layer"] = place.layer
+        layer = (
+            st.select_slider("Layer", place.layers, key="layer")
+            if len(place.layers) > 1
+            else place.layer
+        )
+        if layer != place.layer:
+            selection, url = replace(selection, layer=layer), url | {"layer": layer}
+            note_sent("layer", layer)
+    run = _shown_run(selection, store)
+    steps = run.steps if run is not None else 1
+    current = _step(selection, steps)
+    if steps > 1:
+        follow("step", current)
+        if st.session_state["step"] not in range(steps):
+            st.session_state["step"] = current
+        step = st.select_slider("Step", range(steps), key="step", format_func=_step_word)
+        if step != current:
+            selection = replace(selection, step=step, phase="decode" if step else "prefill")
+            url = url | {"step": step, "phase": selection.phase}
+            note_sent("step", step)
+    return selection, url
+
+
+def _step(selection: Selection, steps: int) -> int:
+    if selection.step is not None:
+        return min(selection.step, steps - 1)
+    return 0 if selection.phase == "prefill" else steps - 1
+
+
+def _step_word(step: int) -> str:
+    return f"decode {step}" if step else "prefill"
+
+
+def _shown_run(selection: Selection, store: RunStore) -> Any | None:
+    """The run on screen, if it is finished; nothing is started here."""
+    request = request_of(selection)
+    if request is not None:
+        return store.known(request)
+    return choose(selection, store, reader_id()).run
+
+
+def _text_of(run: Any | None) -> str:
+    if run is None:
+        return ""
+    return "".join(t.text for t in run.tokens[: run.prompt_length] if not t.special)
+
+
+def _new_of(run: Any | None) -> int:
+    return NEW_TOKENS if run is None else run.steps - 1
+
+
+def _count(source: str, prompt: str) -> str:
+    tokenizer = tokenizer_of(source)
+    if tokenizer is None or not prompt:
+        return f"up to {LONGEST_PROMPT:,} tokens"
+    count = len(tokenizer.encode(prompt)) + 1
+    over = f", {count - LONGEST_PROMPT:,} too many" if count > LONGEST_PROMPT else ""
+    return f"{count:,} of {LONGEST_PROMPT:,} tokens{over}"
+
+
+def _in_address(prompt: str) -> str | None:
+    return prompt if len(prompt) <= LONGEST_PROMPT_IN_URL else None
+
+
+def _written(asked: Selection) -> Url:
+    """The address of a new run; where its prompt is too long, only its id will stand there."""
+    return {
+        "source": asked.source,
+        "prompt": _in_address(asked.prompt or ""),
+        "new": asked.new,
+        "run": None,
+        "step": None,
+        "token": None,
+    }

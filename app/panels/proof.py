@@ -1,0 +1,87 @@
+"""The proof of a page: how far the tensors of this run are from the equations, and the cache."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.panels.html import draw
+from app.panels.live_data import Spot
+from app.run_checks import Asked, CheckRow
+from app.run_taps import LiveTap
+from model.cost import kept
+
+KEEPING = {
+    "KimiMLAAttention.k_cached",
+    "KimiMLAAttention.v_cached",
+    "KimiMLAAttention.latent_cached",
+    "KimiMLAAttention.shared_cached",
+    "KimiDeltaAttention.state",
+}
+"""Taps of what a layer keeps between calls."""
+
+
+def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
+    """The equations of the page: those of its own taps and of the taps that it shows."""
+    names = tuple(dict.fromkeys((*spot.node.taps, *(tap.tap for tap in taps))))
+    places = {tap.place for tap in taps}
+    at = places.pop() if len(places) == 1 else None
+    return Asked(taps=names, layer=spot.layer if is_layered else None, at=at)
+
+
+def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
+    """A row an equation, and for what is kept between calls a row that counts it."""
+    table = [*map(_row, rows), *_counted(spot, run)]
+    if not table:
+        draw("section.html", title="Proof", register="", run="", lead=NOTHING)
+        return
+    draw(
+        "section.html",
+        title="Proof",
+        register="recomputed in float64 from captured inputs",
+        run=run.run_id,
+        lead="",
+    )
+    draw("proof.html", rows=table)
+
+
+NOTHING = (
+    "No equation gives a tensor of this page in the run on screen. Pages of single operations have "
+    "their own."
+)
+
+
+def _row(row: CheckRow) -> dict[str, Any]:
+    where = f"worst of {row.places}, at step {row.step}" if row.places > 1 else ""
+    if row.places > 1 and row.layer is not None:
+        where += f" of layer {row.layer}"
+    return {
+        "title": row.title,
+        "where": f"{where}: {row.detail}" if row.detail else where,
+        "error": row.error,
+        "tolerance": row.tolerance,
+        "passed": row.passed,
+        "exact": False,
+    }
+
+
+def _counted(spot: Spot, run: Any) -> list[dict[str, Any]]:
+    if KEEPING.isdisjoint(spot.node.taps) and KEEPING.isdisjoint(spot.node.live):
+        return []
+    measured = run.cache_by_step[spot.step]
+    held, values, size = measured.by_layer[spot.layer]
+    kind = "kda" if "kda" in held else "latent" if "latent" in held else "expanded"
+    predicted = kept(run.config, kind, positions=measured.positions, dtype=run.dtype)
+    rows = [
+        ("values counted in the cache = values predicted", values, predicted.values),
+        ("bytes counted in the cache = bytes predicted", size, predicted.bytes),
+    ]
+    return [
+        {
+            "title": title,
+            "where": f"layer {spot.layer} after step {spot.step}",
+            "counted": f"{counted:,} {'=' if counted == wanted.value else '≠'} {wanted.value:,}",
+            "formula": wanted.substituted,
+            "passed": counted == wanted.value,
+            "exact": True,
+        }
+        for title, counted, wanted in rows
+    ]

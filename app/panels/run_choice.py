@@ -1,0 +1,69 @@
+"""Which run the page shows: the one of the address, made again where it is gone, or the example."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.run_request import RefusedError, RunRequest
+from app.run_ticket import Ticket
+from app.runs import RunStore
+from app.state import Selection
+
+NEW_TOKENS = 4
+"""New tokens where the address does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Exactly one of run, ticket and sentence is there."""
+
+    run: Any = None
+    ticket: Ticket[Any] | None = None
+    sentence: str = ""
+    """Why there is nothing to show, and what to do."""
+    notices: tuple[str, ...] = ()
+
+
+def request_of(selection: Selection) -> RunRequest | None:
+    """The request that the address describes, if it holds a prompt."""
+    if selection.prompt is None:
+        return None
+    new = NEW_TOKENS if selection.new is None else selection.new
+    return RunRequest(
+        source=selection.source, prompt=selection.prompt, new_tokens=new, seed=selection.seed
+    )
+
+
+def choose(selection: Selection, store: RunStore, reader: str, stopped: str = "") -> Choice:
+    """The run to show. `stopped` is the key of a request that this reader gave up."""
+    request = request_of(selection)
+    if request is not None:
+        if request.key == stopped:
+            return Choice(sentence="This run was stopped. Press Run to start it again.")
+        return _asked(request, selection, store, reader)
+    if selection.run is not None:
+        if (run := store.find(selection.run)) is not None:
+            return Choice(run=run)
+        return Choice(
+            sentence=f"Run {selection.run[:6]} is gone, and its prompt is too long to stand in the "
+            "address. Put the prompt in the box and press Run to make it again."
+        )
+    example = store.example()
+    if example is None:
+        return Choice(
+            sentence="There is no stored example here. Type a prompt and press Run, or make the "
+            "example with `make example`."
+        )
+    return Choice(run=store.find(example.run_id))
+
+
+def _asked(request: RunRequest, selection: Selection, store: RunStore, reader: str) -> Choice:
+    if (run := store.known(request)) is not None:
+        return Choice(run=run)
+    try:
+        ticket = store.submit(request, reader)
+    except RefusedError as refused:
+        return Choice(sentence=str(refused))
+    if selection.run is None:
+        return Choice(ticket=ticket)
+    gone = f"Run {selection.run[:6]} is gone from this server; its prompt is run again."
+    return Choice(ticket=ticket, notices=(gone,))

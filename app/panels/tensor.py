@@ -1,0 +1,38 @@
+"""The live tensor of a page: its head, its figures, and what to look for."""
+
+from typing import Any
+
+import streamlit as st
+
+from app.components.tensor_canvas.mount import tensor_canvas
+from app.panels.html import draw, render
+from app.panels.live_data import Live, Spot
+from app.panels.look import look_text
+from app.run_reading import positions_at
+
+TITLES = {"weights_over_depth": "Weights over depth"}
+
+
+def register(spot: Spot, run: Any, *, is_layered: bool) -> str:
+    """What the numbers of this section are about."""
+    where = f", layer {spot.layer}" if is_layered else ""
+    positions = positions_at(run, spot.step)
+    return f"{run.source}{where}, {positions:,} positions"
+
+
+def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool, lead: str = "") -> None:
+    draw(
+        "section.html",
+        title=TITLES.get(spot.node.figure, "Live tensor"),
+        register=register(spot, run, is_layered=is_layered),
+        run=run.run_id,
+        run_word="stored run" if getattr(run, "is_stored", False) else "run",
+        lead=lead,
+    )
+    for index, figure in enumerate(live.figures):
+        tensor_canvas(figure, key=f"live-{index}")
+    for reason in live.reasons:
+        draw("state.html", kind="absent", title="", sentence=reason, share=0)
+    if live.figures and spot.node.look:
+        text = look_text(spot.node.look, run.config)
+        st.html(render("note.html", title="What to look for.", text=text))
