@@ -1,6 +1,5 @@
 """Making a model: from a configuration with random weights, or from a folder with trained ones."""
 
-import importlib.util
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from model.kimi import KimiLM
 from model.memory import keep_freed_pages
 from model.presets import PRESETS, RELEASED, preset
 from model.spelling import expert_part, from_upstream, is_stacked, to_upstream
+from model.tokenizer import tokenizer_for
 
 SHIPPED = Path(__file__).parent / "weights"
 KERNELS = ("auto", "torch", "triton")
@@ -47,7 +47,7 @@ def build(
         fill(lm, config, seed)
     lm.source = source
     lm.weights_note = "no weights" if device == "meta" else "seeded random weights"
-    lm.tokenizer = tokenizer_of(config)
+    lm.tokenizer = tokenizer_for(config)
     return lm
 
 
@@ -77,12 +77,15 @@ def load(
         if any(shipped.glob("*.safetensors")):
             load_weights(lm, read_folder(shipped))
             lm.weights_note = ""
+        if shipped.is_dir():
+            lm.tokenizer = tokenizer_for(lm.config, shipped)
         return lm
     folder = Path(source) if Path(source).is_dir() else download(source)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     lm = build(config, device=device, dtype=dtype, kernels=kernels)
     load_weights(lm, read_folder(folder))
     lm.source, lm.weights_note = source, ""
+    lm.tokenizer = tokenizer_for(lm.config, folder)
     return lm
 
 
@@ -171,15 +174,6 @@ def download(source: str) -> Path:
     from huggingface_hub import snapshot_download
 
     return Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors", "*.model"]))
-
-
-def tokenizer_of(config: KimiConfig) -> Any:
-    """The tokenizer that belongs to a vocabulary, where this installation has one."""
-    if importlib.util.find_spec("model.tokenizer") is None:
-        return None
-    from model.tokenizer import tokenizer_for
-
-    return tokenizer_for(config)
 
 
 def refuse_kernels(kernels: str) -> None:

@@ -164,3 +164,7 @@ def _byte_alphabet() -> dict[str, int]:
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {chr(b): b for b in shown} | {chr(256 + n): b for n, b in enumerate(hidden)}
+
+
+if __name__ == "__main__":
+    byte_tokenizer().save(Path(__file__).parent / "weights" / "k3-mini" / "tokenizer.json")

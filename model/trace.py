@@ -58,33 +58,7 @@ def run(
     plan = plan_of(lm, taps, request, _wanted(taps, keep), budget)
     started = perf_counter()
     recorded = _record(lm, request, plan, progress)
-    seconds = perf_counter() - started
-    ids = [*request.prompt_ids, *recorded.generated]
-    weight = lm.embed_tokens.weight
-    return Trace(
-        run_id=request.run_id(lm.weights_hash),
-        source=lm.source,
-        weights_hash=lm.weights_hash,
-        config=lm.config,
-        prompt_length=len(request.prompt_ids),
-        token_ids=tuple(ids),
-        tokens=tokens_of(lm.tokenizer, ids),
-        new_tokens=new_tokens,
-        temperature=temperature,
-        seed=seed,
-        mla=mla,
-        dtype=dtype_word(weight),
-        device=str(weight.device),
-        kernel_path=lm.kernel_path,
-        seconds=seconds,
-        step_seconds=tuple(recorded.seconds),
-        cache_by_step=tuple(recorded.caches),
-        taps=taps,
-        left_out=plan.left_out,
-        notices=(*plan.notices, *recorded.notices),
-        tensors=tuple(recorded.tensors),
-        model=lm,
-    )
+    return _finished(lm, request, taps, plan, recorded, perf_counter() - started)
 
 
 def open_trace(path: str | Path) -> Trace:
@@ -172,6 +146,42 @@ def _record(lm: KimiLM, request: Request, plan: Plan, progress: Progress | None)
     if progress is not None:
         progress("done", steps, steps)
     return recorded
+
+
+def _finished(
+    lm: KimiLM,
+    request: Request,
+    taps: Mapping[str, TapFacts],
+    plan: Plan,
+    recorded: _Recorded,
+    seconds: float,
+) -> Trace:
+    ids = (*request.prompt_ids, *recorded.generated)
+    weight = lm.embed_tokens.weight
+    return Trace(
+        run_id=request.run_id(lm.weights_hash),
+        source=lm.source,
+        weights_hash=lm.weights_hash,
+        config=lm.config,
+        prompt_length=len(request.prompt_ids),
+        token_ids=ids,
+        tokens=tokens_of(lm.tokenizer, ids),
+        new_tokens=request.new_tokens,
+        temperature=request.temperature,
+        seed=request.seed,
+        mla=request.mla,
+        dtype=dtype_word(weight),
+        device=str(weight.device),
+        kernel_path=lm.kernel_path,
+        seconds=seconds,
+        step_seconds=tuple(recorded.seconds),
+        cache_by_step=tuple(recorded.caches),
+        taps=taps,
+        left_out=plan.left_out,
+        notices=(*plan.notices, *recorded.notices),
+        tensors=tuple(recorded.tensors),
+        model=lm,
+    )
 
 
 def _call(lm: KimiLM, ids: list[int], cache, names: dict[Tap, str]) -> tuple[dict, Tensor]:

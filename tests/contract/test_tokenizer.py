@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from model.presets import preset, tiny_k3
+from model.load import build, load, upstream_state
+from model.presets import hf, preset, tiny_k3
 from model.tokenizer import SPECIALS, byte_tokenizer, read_tokenizer, tokenizer_for
 
 SAVED = Path(__file__).parents[2] / "model" / "weights" / "k3-mini" / "tokenizer.json"
@@ -136,3 +138,18 @@ def test_the_tokenizer_needs_no_torch():
     code = "import sys, model.tokenizer; sys.exit('torch' in sys.modules)"
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+
+
+def test_a_loaded_checkpoint_reads_text_with_the_tokenizer_beside_it(tmp_path):
+    names = ["the ", *(f"<0x{byte:02X}>" for byte in range(256)), "<bos>"]
+    core = Tokenizer(
+        models.BPE(vocab={n: i for i, n in enumerate(names)}, merges=[], byte_fallback=True)
+    )
+    core.decoder = decoders.ByteFallback()
+    core.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text(json.dumps(hf("tiny-k3") | {"bos_token_id": 257}))
+    state = upstream_state(build("tiny-k3"))
+    save_file({name: tensor.clone() for name, tensor in state.items()}, tmp_path / "m.safetensors")
+    lm = load(str(tmp_path))
+    assert lm.tokenizer.bos_id == 257
+    assert lm.tokenizer.encode("a") == [1 + ord("a")]

@@ -1,5 +1,6 @@
 import gc
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -269,12 +270,13 @@ def test_memory_stays_flat_over_fifty_runs():
         for _ in range(times):
             run(LM, "the cat", new_tokens=2)
         gc.collect()
+        return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
 
-    repeat(5)
+    tensors = repeat(5)
     tracemalloc.start()
     repeat(5)
     before = tracemalloc.get_traced_memory()[0]
-    repeat(45)
+    assert repeat(45) <= tensors
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert after - before < 200_000
@@ -283,3 +285,14 @@ def test_memory_stays_flat_over_fifty_runs():
 def test_a_thousand_tokens_run():
     trace = run(LM, "x" * 1500, keep=["layers.3.self_attn.read", "logits"])
     assert trace.array("logits").shape == (1, 1501, 320)
+
+
+def test_readers_of_one_model_never_see_each_others_values():
+    prompts = ["the cat", "a dog runs", "x", "12345678 and 9"] * 4
+    alone = {prompt: run(LM, prompt, new_tokens=1) for prompt in prompts}
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda prompt: run(LM, prompt, new_tokens=1), prompts))
+    for prompt, trace in zip(prompts, together, strict=True):
+        assert trace.run_id == alone[prompt].run_id
+        for name in ("layers.2.self_attn.state", "layers.4.self_attn.pattern", "logits"):
+            np.testing.assert_array_equal(trace.array(name, 1), alone[prompt].array(name, 1))

@@ -1,5 +1,7 @@
 import dataclasses
+import json
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -82,6 +84,13 @@ def test_a_bfloat16_model_agrees_to_bfloat16():
 def test_every_equation_holds_in_the_other_forms_of_a_layer(changes):
     lm = build(dataclasses.replace(LM.config, **changes))
     assert not faults(check(run(lm, PROMPT, new_tokens=2), lm))
+
+
+@pytest.mark.parametrize("name", ["k3", "kimi_linear"])
+def test_every_equation_holds_in_the_bench_configurations(name):
+    path = Path(__file__).parents[1] / "bench" / f"{name}.json"
+    lm = build(json.loads(path.read_text()))
+    assert not faults(check(run(lm, list(range(64)), new_tokens=1), lm))
 
 
 def test_every_tap_is_the_left_side_of_one_equation():
