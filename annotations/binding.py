@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from annotations.loader import texts
-from annotations.node import Node, Symbol, for_model, for_place, target
+from annotations.node import MODELS, Node, Symbol, for_model, for_place, target
 from annotations.outline import Entry
 from annotations.prose import braces_left, links, maths, placeholders, plain
 from annotations.tex import occurrences
@@ -121,6 +121,19 @@ def _node(node: Node, nodes: Mapping[str, Node], world: World) -> Iterator[str]:
             yield f"{left[0]!r} is neither a placeholder nor a link"
         yield from _numbers(node, text, world)
     yield from _facts(node, world)
+    for model, entries in world.outlines.items():
+        if any(entry.node == node.id for entry in entries):
+            present = {entry.node for entry in entries}
+            yield from _elsewhere(for_model(node, model), model, present)
+
+
+def _elsewhere(form: Node, model: str, present: Collection[str]) -> Iterator[str]:
+    """What a page of one model takes from a model it is not about."""
+    for symbol in form.symbols:
+        if symbol.node and target(symbol.node)[0] not in present:
+            yield f"symbol {symbol.tex!r} points at {symbol.node}, which {model} has not"
+    if not any(source.pin == model or source.pin not in MODELS for source in form.sources):
+        yield f"no source is about {model}"
 
 
 def _forms(node: Node, world: World) -> Iterator[str]:
