@@ -21,7 +21,7 @@ COMPLETE = [
     *("mla/kv_joint", "mla/kv_latent", "mla/k_shared", "mla/kv_up", "mla/split_kv", "mla/join"),
     *("mla/kv_cache", "attn_res/mix", "attn_res/stack", "attn_res/normalize_keys"),
     *("attn_res/fold_query", "attn_res/score", "attn_res/softmax", "attn_res/weighted_sum"),
-    *("attn_res/seal", "attn_res/add", "attn_res/output_mix", "norm/rms"),
+    *("attn_res/seal", "block/add_mixer", "attn_res/output_mix", "norm/rms"),
 ]
 
 
