@@ -6,7 +6,11 @@ from itertools import pairwise
 import pytest
 import torch
 
+from model.init import give_storage
+from model.kda import delta_rule
+from model.kimi import KimiLM
 from model.load import build
+from model.presets import hf
 
 BOUNDS = {"float32": 1e-4, "float64": 1e-9}
 SHORT = (1, 2, 15, 16, 17)
@@ -141,6 +145,56 @@ def test_a_cache_of_another_batch_is_refused():
     lm = tiny("float32")
     with pytest.raises(ValueError, match="batch of 3, not of 2"):
         lm(prompt(4, batch=2), lm.new_cache(3))
+
+
+LINEAR = {
+    "hidden_act": "silu",
+    "q_lora_rank": None,
+    "mla_use_output_gate": False,
+    "attn_res_block_size": None,
+    "routed_expert_hidden_size": None,
+    "latent_moe_use_norm": False,
+    "routed_scaling_factor": 2.446,
+    "num_shared_experts": 1,
+    "linear_attn_config": {
+        "num_heads": 3,
+        "head_dim": 8,
+        "short_conv_kernel_size": 4,
+        "full_attn_layers": [4, 5],
+    },
+}
+"""What turns the tiny K3 into a tiny Kimi-Linear."""
+
+
+@pytest.mark.parametrize("mla", ["expanded", "latent"])
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_the_parts_of_kimi_linear_decode_as_they_prefill(dtype, mla):
+    lm, ids = build({**hf("tiny-k3"), **LINEAR}, dtype=dtype), prompt(65, batch=2)
+    pieces, _ = in_pieces(lm, ids, range(20, 65), mla)
+    assert distance(pieces, lm(ids)) <= BOUNDS[dtype]
+
+
+def test_every_parameter_but_those_that_never_run_learns():
+    lm = build("tiny-k3", dtype="float64").requires_grad_(True)
+    ids = prompt(70, batch=2)
+    lm(ids).log_softmax(-1)[..., 7].sum().backward()
+    idle = {name for name, p in lm.named_parameters() if p.grad is None or not p.grad.any()}
+    biases = {n for n, _ in lm.named_parameters() if n.endswith("e_score_correction_bias")}
+    assert idle == biases | {f"layers.0.self_attention_res.{n}.weight" for n in ("norm", "proj")}
+
+
+def test_gradients_of_chunks_are_those_of_the_recurrence():
+    chunked = build("tiny-k3", dtype="float64").requires_grad_(True)
+    row_by_row = KimiLM(chunked.config, recurrence=delta_rule)
+    give_storage(row_by_row, "cpu", torch.float64)
+    row_by_row.load_state_dict(chunked.state_dict())
+    row_by_row.requires_grad_(True)
+    for lm in (chunked, row_by_row):
+        lm(prompt(40)).square().mean().backward()
+    theirs = dict(row_by_row.named_parameters())
+    for name, parameter in chunked.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(parameter.grad, theirs[name].grad, rtol=1e-8, atol=1e-10)
 
 
 def test_k2_says_that_it_cannot_run():
