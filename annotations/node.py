@@ -226,8 +226,8 @@ def target(text: str) -> tuple[str, str]:
 def tap_of(nodes: Mapping[str, Node], symbol: Symbol, instance: str = "") -> tuple[str, str] | None:
     """The tap that holds a symbol's values, and the instance to read it at.
 
-    A symbol that points at a node stands for that node's output of the same letter, or for its
-    first output. None where it stands for a parameter, a setting, or nothing that is tapped.
+    A symbol that points at a node stands for the tap or output of the same letter there, or for
+    the first output. None where it stands for a parameter, a setting, or nothing that is tapped.
     """
     seen = set()
     while symbol.tap is None:
@@ -236,11 +236,12 @@ def tap_of(nodes: Mapping[str, Node], symbol: Symbol, instance: str = "") -> tup
         seen.add(symbol.node)
         name, stated = target(symbol.node)
         node = for_place(nodes[name], stated)
-        same = symbol.tex if symbol.tex in node.outputs else next(iter(node.outputs), "")
-        found = node.symbol(same)
-        if found is None:
+        same = node.symbol(symbol.tex)
+        if same is None or not (same.tap or same.tex in node.outputs):
+            same = node.symbol(next(iter(node.outputs), ""))
+        if same is None:
             return None
-        symbol, instance = found, stated or instance
+        symbol, instance = same, stated or instance
     return symbol.tap, instance
 
 
