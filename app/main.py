@@ -18,7 +18,7 @@ def main() -> None:
     mode = "dark" if st.context.theme.type == "dark" else "light"
     st.html(f"<style>{theme.frame_css(mode)}</style>")
     selection = state.selection(st.query_params, longest_context=2**20)
-    nodes, store = payload.nodes(payload._fingerprint()), shared_store()
+    nodes, store = payload.current_nodes(), shared_store()
     with st.sidebar:
         reader("outline", payload.packed(selection.model))
         selection, url = prompt_form(selection, store)

@@ -1,10 +1,10 @@
 """What a page of one model is rendered from: nodes, configuration, outline, taps, facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from annotations.node import Node, Symbol, for_model, for_place
+from annotations.node import Node, Symbol, page, tap_of, target
 from annotations.outline import Entry, flat, outline
 from model.catalog import TapInfo, taps
 from model.config import KimiConfig
@@ -54,36 +54,38 @@ class Reading:
 
     def node(self, entry: Entry) -> Node:
         """The node of an entry as this model and this place have it."""
-        return for_place(for_model(self.nodes[entry.node], self.model), entry.instance)
+        return page(self.nodes[entry.node], self.model, entry.instance)
 
     def layer_of(self, entry: Entry) -> int | None:
         """The first 0-based layer that an entry stands in, None outside the layers."""
-        return next((i for i in self.layers_of(entry)), None)
+        return next(iter(self.layers_of(entry)), None)
 
     def layers_of(self, entry: Entry) -> list[int]:
-        return [i for i in range(self.config.num_hidden_layers) if self.stands_in(entry, i)]
+        return self.layers_by_place.get(entry.place, [])
 
-    def stands_in(self, entry: Entry, layer: int) -> bool:
+    @cached_property
+    def layers_by_place(self) -> dict[str, list[int]]:
         config = self.config
-        tests = {
-            "all": True,
-            "kda": config.mixers[layer] == "kda",
-            "mla": config.mixers[layer] == "mla",
-            "dense": config.feed_forwards[layer] == "dense",
-            "moe": config.feed_forwards[layer] == "moe",
-            "seals": config.seals(layer),
-            "mixed": config.attn_res_block_size is not None and layer > 0,
+        layers = range(config.num_hidden_layers)
+        mixed = config.attn_res_block_size is not None
+        return {
+            "all": [*layers],
+            "kda": [i for i in layers if config.mixers[i] == "kda"],
+            "mla": [i for i in layers if config.mixers[i] == "mla"],
+            "dense": [i for i in layers if config.feed_forwards[i] == "dense"],
+            "moe": [i for i in layers if config.feed_forwards[i] == "moe"],
+            "seals": [i for i in layers if config.seals(i)],
+            "mixed": [i for i in layers if mixed and i > 0],
         }
-        return tests.get(entry.place, False)
 
     def modules(self, entry: Entry) -> Mapping[str, Module]:
         """Modules of the layer (or of the model) that an entry stands in, by path."""
         layer = self.layer_of(entry)
         return top_modules(self.config) if layer is None else layer_modules(self.config, layer)
 
-    def entry_for(self, target: str, near: Entry) -> Entry | None:
+    def entry_for(self, wanted: str, near: Entry) -> Entry | None:
         """The entry that `family/node` or `family/node @ instance` means when said at `near`."""
-        node, _, instance = (part.strip() for part in target.partition("@"))
+        node, instance = target(wanted)
         places = [entry for entry in self.entries if entry.node == node]
         if instance:
             places = [entry for entry in places if entry.instance == instance]
@@ -91,19 +93,12 @@ class Reading:
         return ranked[0] if ranked else None
 
     def tap_behind(self, symbol: Symbol, near: Entry) -> tuple[TapInfo, Entry] | None:
-        """The tap that a symbol stands for, followed through the node that it points at."""
-        if symbol.tap:
-            tap = self.taps.get(symbol.tap)
-            return (tap, near) if tap else None
-        if not symbol.node or (entry := self.entry_for(symbol.node, near)) is None:
+        """The tap that a symbol stands for, and the place to read it at, in the same layer."""
+        found = tap_of(self.nodes, symbol, near.instance)
+        if found is None or found[0] not in self.taps:
             return None
-        target = self.node(entry)
-        owned = [s for s in target.symbols if s.tap in self.taps]
-        named = [s for s in owned if s.tex == symbol.tex]
-        outputs = [s for s in owned if s.tex in target.outputs]
-        for candidate in (*named, *outputs, *owned):
-            return self.taps[candidate.tap or ""], entry
-        return None
+        name, instance = found
+        return self.taps[name], replace(near, instance=instance)
 
 
 def _closeness(entry: Entry, near: Entry) -> int:

@@ -2,14 +2,11 @@
 
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from annotations.node import Node
 from annotations.outline import Entry
 from app.reader.context import Reading
-from app.reader.numbers import Formula, constant, formula, span
-from app.reader.shapes import Row, product
-from model.cost import fact, kept, module_parameters
+from app.reader.numbers import Formula, formula
+from model.cost import fact, kept, layer_total, module_parameters
 from model.cost_kept import Kind
 
 
@@ -130,43 +127,10 @@ def all_parameters(reading: Reading, entry: Entry) -> dict[str, int]:
 
 def parameter_count(reading: Reading, entry: Entry) -> int:
     """How many parameters stand at an entry: a whole module's where it opens one, else its own."""
+    if entry.place == "all" and entry.children and not entry.instance:
+        return sum(layer_total(reading.config, i) for i in range(reading.config.num_hidden_layers))
     if entry.children and entry.instance and (layer := reading.layer_of(entry)) is not None:
         opens = all(child.instance.startswith(entry.instance) for child in entry.children)
         if opens and entry.node.endswith("/layers"):
             return int(module_parameters(reading.config, entry.instance, layer).value)
     return sum(all_parameters(reading, entry).values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """What a call writes at this node: elements and bytes of its outputs."""
-
-    values: Markup
-    bytes: Markup
-
-
-def written(rows: tuple[Row, ...], width: int = 2) -> Written | None:
-    """Size of all outputs of one call in bfloat16, where every shape is known."""
-    outputs = [row.count for row in rows if row.side == "out"]
-    if not outputs or any(count is None for count in outputs):
-        return None
-    known = [count for count in outputs if count is not None]
-    if len({count.degree for count in known}) > 1:
-        return None
-    whole = Formula(
-        tuple(map(sum, zip(*(c.decode for c in known), strict=True))),
-        tuple(map(sum, zip(*(c.prefill for c in known), strict=True))),
-        known[0].degree,
-    )
-    return Written(values=span(whole), bytes=span(product(whole, constant(width)), "bytes"))
-
-
-def multiplications(reading: Reading, entry: Entry, count: int) -> Markup | None:
-    """Two operations a parameter and token row, for nodes whose parameters are matrices."""
-    if not count:
-        return None
-
-    def flops(batch: int, positions: int, phase) -> int:
-        return 2 * count * batch * (positions if phase == "prefill" else 1)
-
-    return span(formula(flops))

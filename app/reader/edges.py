@@ -1,6 +1,7 @@
 """Where a node comes from and where it goes: the symbols that point at other nodes."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from annotations.node import Symbol
@@ -9,7 +10,7 @@ from app.reader.context import PlaceKey, Reading
 from app.reader.mathml import mathml
 from app.reader.words import title
 
-PLAIN = {"gate": "gate", "routing": "routing", "latent": "latent"}
+KINDS = {"gate": "gate", "routing": "routing", "latent": "latent", "state": "state"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +33,14 @@ def edges(reading: Reading) -> tuple[dict[PlaceKey, list[dict]], dict[PlaceKey, 
     into: dict[PlaceKey, dict[PlaceKey, Edge]] = defaultdict(dict)
     out: dict[PlaceKey, dict[PlaceKey, Edge]] = defaultdict(dict)
     for here, entry in reading.by_place.items():
-        for symbol in reading.node(entry).symbols:
+        node = reading.node(entry)
+        below = {(e.node, e.instance) for e in inside(entry)}
+        for symbol in node.symbols:
             source = reading.entry_for(symbol.node, entry) if symbol.node else None
             if source is None or source.node == entry.node:
+                continue
+            # a group's outputs and inner symbols are made by its own parts
+            if symbol.tex in node.outputs or (source.node, source.instance) in below:
                 continue
             there = (source.node, source.instance)
             into[here].setdefault(there, _edge(reading, source, symbol, source, entry))
@@ -46,6 +52,13 @@ def edges(reading: Reading) -> tuple[dict[PlaceKey, list[dict]], dict[PlaceKey, 
     return _plain(into), _plain(out)
 
 
+def inside(entry: Entry) -> Iterator[Entry]:
+    """Every entry below one."""
+    for child in entry.children:
+        yield child
+        yield from inside(child)
+
+
 def _edge(reading: Reading, shown: Entry, symbol: Symbol, source: Entry, target: Entry) -> Edge:
     behind = reading.tap_behind(symbol, target)
     return Edge(
@@ -53,19 +66,16 @@ def _edge(reading: Reading, shown: Entry, symbol: Symbol, source: Entry, target:
         at=shown.instance,
         title=title(reading, shown),
         stream=symbol.stream,
-        kind=_kind(reading, symbol, source, target),
+        kind=_kind(symbol, source),
         maths=mathml(symbol.tex, (symbol,)),
         tap=behind[0].name if behind else "",
     )
 
 
-def _kind(reading: Reading, symbol: Symbol, source: Entry, target: Entry) -> str:
-    kinds = (reading.node(source).kind, reading.node(target).kind)
-    if any(kind.startswith("state") for kind in kinds):
-        return "state"
+def _kind(symbol: Symbol, source: Entry) -> str:
     if symbol.stream == "residual" and source.node in ("bank/empty", "attn_res/seal"):
         return "read"
-    return PLAIN.get(symbol.stream, "")
+    return KINDS.get(symbol.stream, "")
 
 
 def _call(name: str) -> Edge:

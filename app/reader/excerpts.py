@@ -7,9 +7,8 @@ from functools import lru_cache
 from html import escape
 
 from pygments import lex
-from pygments.formatters.html import _get_ttype_class
 from pygments.lexers import JsonLexer, PythonLexer
-from pygments.token import Token
+from pygments.token import STANDARD_TYPES, Token
 
 from annotations.node import Node, Source, Symbol
 from annotations.pins import NotHere, excerpt, local_file, pins
@@ -38,6 +37,8 @@ class Evidence:
     key: str
     """Of the excerpt in the payload; empty where there is none."""
     missing: str
+    advice: str
+    """What would bring the excerpt, in words with code between backticks."""
     file_lines: int
     marks: tuple[tuple[float, float], ...]
     """Where the lines lie in the file, as shares of its length."""
@@ -57,6 +58,13 @@ class Lines:
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
+        self.sources: dict[str, SourceLines] = {}
+
+    def source(self, name: str) -> SourceLines:
+        """Our lines by name; a payload looks for each once."""
+        if name not in self.sources:
+            self.sources[name] = source_of(name)
+        return self.sources[name]
 
     def add(self, key: str, html: str) -> str:
         self.kept[key] = html
@@ -66,19 +74,26 @@ class Lines:
 def evidence(source: Source, lines: Lines) -> Evidence:
     pin = pins()[source.pin]
     found = excerpt(source)
-    shown = dict(
-        grade=source.grade,
-        claim=source.claim,
-        path=source.path.rsplit("/", 1)[-1],
-        lines=source.lines.replace("-", "–"),
-        within=source.within,
-        url=found.url,
-        repo=pin.repo,
-        status=found.status,
-    )
+    shown = {
+        "grade": source.grade,
+        "claim": source.claim,
+        "path": source.path.rsplit("/", 1)[-1],
+        "lines": source.lines.replace("-", "–"),
+        "within": source.within,
+        "url": found.url,
+        "repo": pin.repo,
+        "status": found.status,
+    }
     if isinstance(found, NotHere):
-        missing = f"{found.reason} {found.advice}"
-        return Evidence(**shown, commit=pin.commit, key="", missing=missing, file_lines=0, marks=())
+        return Evidence(
+            **shown,
+            commit=pin.commit,
+            key="",
+            missing=found.reason,
+            advice=found.advice,
+            file_lines=0,
+            marks=(),
+        )
     file = local_file(pin, source.path)
     total = 0 if isinstance(file, str) else len(file.text.splitlines())
     marks = tuple(((a - 1) / total, (b - a + 1) / total) for a, b in source.ranges) if total else ()
@@ -87,7 +102,7 @@ def evidence(source: Source, lines: Lines) -> Evidence:
         parts = [(part.first, part.lines) for part in found.parts]
         lines.add(key, numbered(parts, source.path, {}, frozenset()))
     return Evidence(
-        **shown, commit=found.commit, key=key, missing="", file_lines=total, marks=marks
+        **shown, commit=found.commit, key=key, missing="", advice="", file_lines=total, marks=marks
     )
 
 
@@ -98,7 +113,7 @@ def our_lines(reading: Reading, node: Node, lines: Lines) -> tuple[Ours, ...]:
     hit_lines = {(reading.taps[t].path, n) for t in taps for n in reading.taps[t].calls}
     found: dict[tuple[str, int], Ours] = {}
     for name in names:
-        excerpt_lines = source_of(name)
+        excerpt_lines = lines.source(name)
         hits = {n for path, n in hit_lines if path == excerpt_lines.path} | {*excerpt_lines.hits}
         place = (excerpt_lines.path, excerpt_lines.first_line)
         if place not in found:
@@ -180,7 +195,7 @@ def _highlighted(lines: tuple[str, ...], path: str) -> tuple[str, ...]:
     lexer = JsonLexer() if path.endswith(".json") else PythonLexer(stripnl=False, ensurenl=False)
     rows: list[list[str]] = [[]]
     for kind, text in lex("\n".join(lines), lexer):
-        name = _get_ttype_class(kind)
+        name = STANDARD_TYPES.get(kind, "")
         plain = kind in Token.Text or name in ("", "n", "o", "p", "w", "bp")
         for i, piece in enumerate(text.split("\n")):
             if i:

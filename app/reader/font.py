@@ -5,11 +5,12 @@ cache, never in this repository.
 """
 
 import hashlib
-import os
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+from app.reader.kept import made_once
 
 LATIN = range(0x20, 0x250)
 GREEK = range(0x370, 0x400)
@@ -30,12 +31,6 @@ EDITION = 1
 """Raised when the blocks change, so that an older cut is not taken."""
 
 
-def _folder() -> Path:
-    stated = os.environ.get("KIMISCOPE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return (Path(stated) if stated else Path(base) / "kimiscope") / "fonts"
-
-
 def _source() -> Path:
     found = find_spec("ziamath")
     if found is None or not found.submodule_search_locations:
@@ -46,15 +41,8 @@ def _source() -> Path:
 @cache
 def font() -> bytes:
     """The cut as woff2, made once and then read from the cache."""
-    kept = _folder() / f"stix-two-math-{version('ziamath')}-{EDITION}.woff2"
-    if not kept.exists():
-        made = _cut(_source())
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        # another process may be making the same file
-        part = kept.with_suffix(f".{os.getpid()}")
-        part.write_bytes(made)
-        part.replace(kept)
-    return kept.read_bytes()
+    name = f"stix-two-math-{version('ziamath')}-{EDITION}.woff2"
+    return made_once("fonts", name, lambda: _cut(_source()))
 
 
 def _cut(source: Path) -> bytes:
@@ -63,8 +51,7 @@ def _cut(source: Path) -> bytes:
     from fontTools.subset import Options, Subsetter
     from fontTools.ttLib import TTFont
 
-    options = Options()
-    options.flavor = "woff2"
+    options = Options(flavor="woff2")
     options.layout_features = ["ssty", "mkmk", "mark", "ccmp", "kern", "dtls"]
     options.drop_tables += ["DSIG"]
     face = TTFont(source)

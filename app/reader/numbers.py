@@ -43,16 +43,24 @@ def _plain(value: int | float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
+_PROBES: tuple[tuple[int, int, Phase], ...] = (
+    (1, 9, "decode"),
+    (3, 1_000, "decode"),
+    (2, 77, "prefill"),
+)
+
+
 def formula(count: Count) -> Formula:
     """The polynomial of a cost function, from its values at three contexts.
 
     A count that is no such polynomial is a mistake in the count: ValueError names where it leaves.
     """
-    decode, prefill = (_quadratic(lambda p, ph=ph: count(1, p, ph)) for ph in ("decode", "prefill"))
+    decode = _quadratic(lambda p: count(1, p, "decode"))
+    prefill = _quadratic(lambda p: count(1, p, "prefill"))
     one, two = count(1, 5, "decode"), count(2, 5, "decode")
     degree = 1 if one and two == 2 * one else 0
     made = Formula(decode, prefill, degree)
-    for batch, positions, phase in ((1, 9, "decode"), (3, 1_000, "decode"), (2, 77, "prefill")):
+    for batch, positions, phase in _PROBES:
         expected = count(batch, positions, phase)
         if made.at(positions, batch, phase) != expected:
             raise ValueError(

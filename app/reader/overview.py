@@ -10,10 +10,18 @@ from app.reader.numbers import Formula, formula, show_int, span
 from app.reader.render import render
 from app.reader.words import node_link, title
 from model.cost import fact, kept, layer_total
+from model.cost_kept import Kind
 
 READ = ("attn_res/mix", "kda/state", "mla/kv_cache", "moe/router")
 """Nodes that the first way in offers, where the model has them."""
 SEARCHES = ("mla/kv_cache", "mla/k_shared", "kda/state", "moe/pick")
+
+
+_KEPT: tuple[tuple[Kind, str, str], ...] = (
+    ("kda", "kda", "KDA memory, all layers"),
+    ("latent", "mla", "MLA latent, all layers"),
+    ("expanded", "mla", "MLA keys and values"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +60,7 @@ class Overview:
             )
         ]
         found.append(OverviewFact(label="Layers", value=self._layers()))
-        for kind, mixer, label in (
-            ("kda", "kda", "KDA memory, all layers"),
-            ("latent", "mla", "MLA latent, all layers"),
-            ("expanded", "mla", "MLA keys and values"),
-        ):
+        for kind, mixer, label in _KEPT:
             if mixer in config.mixers:
                 size = _total(self.reading, kind)
                 found.append(OverviewFact(label=label, value=span(size, "bytes")))
@@ -161,7 +165,7 @@ class Overview:
         return str(render("overview.html.j2", self))
 
 
-def _total(reading: Reading, kind) -> Formula:
+def _total(reading: Reading, kind: Kind) -> Formula:
     config = reading.config
     return formula(lambda b, p, ph: kept(config, kind, batch=b, positions=p).total_bytes.value)
 
@@ -174,7 +178,8 @@ def graph_sizes(reading: Reading) -> dict:
         key = letter(mixer) + letter(feed)
         if key not in parameters:
             parameters[key] = int(layer_total(config, i))
-    for mixer, kind in (("kda", "kda"), ("mla", "latent")):
+    forms: tuple[tuple[str, Kind], ...] = (("kda", "kda"), ("mla", "latent"))
+    for mixer, kind in forms:
         if mixer in config.mixers:
             made = formula(
                 lambda b, p, ph, k=kind: kept(config, k, batch=b, positions=p).bytes.value

@@ -4,27 +4,22 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from annotations.node import Node
+from annotations.node import Node, notes
 from annotations.outline import Entry, breadcrumb
 from app.reader.context import LONG_NAMES, NAMES, Reading
-from app.reader.cost_view import (
-    KeptView,
-    Written,
-    kept_view,
-    multiplications,
-    parameter_count,
-    parameter_paths,
-    written,
-)
+from app.reader.cost_view import KeptRow, KeptView, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
 from app.reader.mathml import mathml
 from app.reader.numbers import show_int, span
 from app.reader.render import render
 from app.reader.shapes import Row, columns, rows
 from app.reader.words import Words, node_link, title
+from app.reader.work_view import Work, work, written_bytes
 from model.cost import fact
 
 WIDEST_BAR = 192
+KEPT = ("kv_cache", "kda_state", "cache")
+"""Values of a node's `cost` that ask for the table of what layers keep."""
 OCCURS = {"mixed": "Reads in", "seals": "Seals in"}
 
 
@@ -40,16 +35,6 @@ class Note:
 
     title: str
     html: Markup
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostRow:
-    name: str
-    note: str
-    parameters: Markup | str
-    operations: Markup | str
-    values: Markup | str
-    bytes: Markup | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +58,13 @@ class Page:
         self.title = self.words.plain(self.node.title)
         self.lede = self.words.inline(self.node.lede)
         self.remark = self.words.inline(self.node.remark) if self.node.remark else ""
-        self.prose = self._prose()
+        self.prose = self.words.blocks(self.node.prose)
         self.notes = self._notes()
         self.evidence: tuple[Evidence, ...] = tuple(
             evidence(source, lines) for source in self.node.sources
         )
         self.ours: tuple[Ours, ...] = our_lines(reading, self.node, lines)
-        self.kept: KeptView | None = kept_view(reading) if self.node.cost == "kv_cache" else None
-        self.written: Written | None = written(self.rows)
+        self.kept: KeptView | None = kept_view(reading) if self.node.cost in KEPT else None
 
     @property
     def model_name(self) -> str:
@@ -153,19 +137,27 @@ class Page:
 
     @property
     def facts(self) -> list[LabelledFact]:
-        found = [LabelledFact(label="Parameters here", value=show_int(self.parameters))]
-        if self.kept:
-            found = _kept_facts(self.kept)
+        own = self._own_form()
+        if own is not None:
+            found = _kept_facts(own)
+        else:
+            found = [LabelledFact(label="Parameters here", value=show_int(self.parameters))]
         if self.entry.node.startswith("attn_res/"):
             found += self._residual_facts()
-        if self.written:
-            found.append(LabelledFact(label="Written by this call", value=self.written.bytes))
+        if (size := written_bytes(self.reading, self.rows)) is not None:
+            found.append(LabelledFact(label="Written by this call", value=span(size, "bytes")))
         if self.node.kind.startswith("state"):
             longest = show_int(self.reading.config.max_position_embeddings)
             found.append(LabelledFact(label="Longest context", value=f"{longest}, not enforced"))
-        else:
+        elif self.node.kind != "group":
             found.append(LabelledFact(label="Kept between calls", value="nothing"))
         return found
+
+    def _own_form(self) -> KeptRow | None:
+        """The row of the table of kept forms that is this node's."""
+        stream = {"kv_cache": "key", "kda_state": "state"}.get(self.node.cost)
+        rows = self.kept.rows if self.kept else ()
+        return next((row for row in rows if row.stream == stream), None)
 
     def _residual_facts(self) -> list[LabelledFact]:
         config = self.reading.config
@@ -200,7 +192,8 @@ class Page:
         if "kda" in self.reading.config.mixers:
             said.append(
                 Markup(
-                    "In bytes it takes {} positions, and {} in the latent form: the KDA state is float32."
+                    "In bytes it takes {} positions, and {} in the latent form: "
+                    "the KDA state is float32."
                 ).format(
                     *(
                         show_int(fact(name, self.reading.config).value)
@@ -211,7 +204,8 @@ class Page:
         if big and (small := form.get("latent")):
             said.append(
                 Markup(
-                    "Each decoded token reads the whole cache: <b>{}</b> over the {} layers, or {} in the latent form."
+                    "Each decoded token reads the whole cache: <b>{}</b> over the {} layers, "
+                    "or {} in the latent form."
                 ).format(
                     span(big.total_bytes, "bytes"), big.layers, span(small.total_bytes, "bytes")
                 )
@@ -219,46 +213,13 @@ class Page:
         return said
 
     @property
-    def costs(self) -> list[CostRow]:
-        if self.kept or (not self.parameters and self.written is None):
-            return []
-        operations = multiplications(self.reading, self.entry, self._matrix_parameters)
-        return [
-            CostRow(
-                name=self.title,
-                note=f"{show_int(self.layer_count)} layers have it" if self.where else "",
-                parameters=show_int(self.parameters),
-                operations=operations or "–",
-                values=self.written.values if self.written else "–",
-                bytes=self.written.bytes if self.written else "–",
-            )
-        ]
-
-    @property
-    def _matrix_parameters(self) -> int:
-        """Parameters that one token row multiplies once; experts are read by choice."""
-        if "experts" in self.node.kind or self.entry.node.startswith("moe/expert"):
-            return int(fact("expert_parameters", self.reading.config).value) * (
-                self.reading.config.num_experts_per_token
-            )
-        if self.entry.node.startswith(("moe/layers", "moe/latent_moe", "layers/", "embed/")):
-            return 0
-        return self.parameters
-
-    @property
-    def cost_how(self) -> list[tuple[str, str]]:
-        own = parameter_paths(self.reading, self.entry, self.node)
-        found = [(path, f"{show_int(count)} parameters") for path, count in own.items()]
-        if self._matrix_parameters:
-            found.append(
-                (
-                    "operations",
-                    "2 for each parameter and token row; prefill has as many rows as positions, decode one, times the batch",
-                )
-            )
-        if self.written:
-            found.append(("written", "elements of the outputs above, 2 bytes each in bfloat16"))
-        return found
+    def work(self) -> Work | None:
+        """The cost of one call, for nodes that do something; states have their own table."""
+        if self.kept:
+            return None
+        made = work(self.reading, self.entry, self.node, self.rows, self.title, self.parameters)
+        empty = all(v == "–" for v in (made.operations, made.values, made.bytes))
+        return None if empty and not self.parameters else made
 
     @property
     def schedule(self) -> bool:
@@ -285,24 +246,11 @@ class Page:
             "sources of the output mix."
         ).format(second, before, second // block + 2, last, len(seals) + 1)
 
-    def _prose(self) -> Markup:
-        variant = self.node.variants.get(self.reading.model)
-        own = self.words.blocks(self.node.prose)
-        if variant and variant.prose:
-            own += Markup("\n<p><b>In {}.</b></p>\n").format(self.model_name)
-            own += self.words.blocks(variant.prose)
-        return own
-
     def _notes(self) -> list[Note]:
+        whole = self.reading.nodes[self.entry.node]
         return [
-            Note(
-                title=f"In {NAMES[model]}",
-                html=self.words.about(model).blocks(variant.prose),
-            )
-            for model, variant in self.node.variants.items()
-            if model != self.reading.model
-            and variant.prose
-            and not self.node.places.get(self.entry.instance)
+            Note(title=f"In {NAMES[model]}", html=self.words.about(model).blocks(prose))
+            for model, prose in notes(whole, self.reading.model).items()
         ]
 
     @property
@@ -326,6 +274,11 @@ class Page:
         return Markup(", ").join(parts)
 
     @property
+    def advice(self) -> list[Markup]:
+        said = dict.fromkeys(card.advice for card in self.evidence if card.advice)
+        return [self.words.inline(text) for text in said]
+
+    @property
     def no_lines(self) -> str:
         if self.node.kind == "group":
             return "A group of parts: each part shows the lines that compute it."
@@ -338,11 +291,15 @@ class Page:
         return str(render("node_body.html.j2", self))
 
 
-def _kept_facts(view: KeptView) -> list[LabelledFact]:
-    first = view.rows[0]
-    per = show_int(first.per_position)
+def _kept_facts(row: KeptRow) -> list[LabelledFact]:
+    if not row.per_position:
+        return [
+            LabelledFact(label="Kept by a layer", value=f"{show_int(row.values.at())} values"),
+            LabelledFact(label="In bytes", value=span(row.bytes, "bytes")),
+            LabelledFact(label="Grows with", value="batch only"),
+        ]
     return [
-        LabelledFact(label="Kept per position", value=f"{per} values"),
-        LabelledFact(label="In bfloat16", value=f"{show_int(2 * first.per_position)} B"),
+        LabelledFact(label="Kept per position", value=f"{show_int(row.per_position)} values"),
+        LabelledFact(label="In bfloat16", value=f"{show_int(2 * row.per_position)} B"),
         LabelledFact(label="Grows with", value="context × batch"),
     ]

@@ -3,20 +3,22 @@
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from markupsafe import escape
 
-from annotations.loader import NODES, load_nodes
+from annotations.loader import load_nodes
 from annotations.node import MODELS, Node, for_model
 from annotations.outline import OUTLINES, Entry, flat
-from annotations.pins import pins
+from annotations.pins import FOLDER, pins
 from app.reader.context import LONG_NAMES, NAMES, PlaceKey, Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
 from app.reader.edges import edges
 from app.reader.excerpts import Lines
+from app.reader.kept import folder, made_once
 from app.reader.mathml import mathml, spoken
 from app.reader.numbers import show_short
 from app.reader.overview import Overview, graph_sizes, letter
@@ -41,43 +43,60 @@ CURRENT = (
 
 def payload(model: str) -> dict:
     """The reader's data for one released model, as plain JSON types."""
-    return json.loads(_body(model, _fingerprint()))
+    return json.loads(_body(model, fingerprint()))
 
 
 def packed(model: str) -> bytes:
     """The same as the reader's mount "outline" takes it: a line with its hash, then gzip."""
-    return _packed(model, _fingerprint())
+    return _packed(model, fingerprint())
 
 
 @lru_cache(maxsize=8)
-def _packed(model: str, fingerprint: str) -> bytes:
-    body = _body(model, fingerprint).encode()
-    digest = hashlib.sha256(body).hexdigest()[:12]
-    # mtime=0, so that equal payloads are equal bytes
-    return f"outline {digest}\n".encode() + gzip.compress(body, 6, mtime=0)
-
-
-@lru_cache(maxsize=8)
-def _body(model: str, fingerprint: str) -> str:
+def _packed(model: str, made_from: str) -> bytes:
     if model not in MODELS:
         raise LookupError(f"No model {model!r} can be read; there are {', '.join(MODELS)}.")
-    reading = Reading(model, nodes(fingerprint))
+    name = f"{made_from[:24]}.gz"
+    return made_once(f"reader-{model}", name, lambda: _zipped(_body(model, made_from)))
+
+
+def _zipped(body: str) -> bytes:
+    text = body.encode()
+    digest = hashlib.sha256(text).hexdigest()[:12]
+    # mtime=0, so that equal payloads are equal bytes
+    return f"outline {digest}\n".encode() + gzip.compress(text, 6, mtime=0)
+
+
+def _body(model: str, made_from: str) -> str:
+    reading = Reading(model, nodes(made_from))
     return json.dumps(_assembled(reading), ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=2)
-def nodes(fingerprint: str) -> Mapping[str, Node]:
+def nodes(made_from: str) -> Mapping[str, Node]:
     return load_nodes()
 
 
-def _fingerprint() -> str:
-    """Changes when any file changes that a page is made from."""
+def fingerprint() -> str:
+    """Changes when any file changes that a page is made from, pinned upstream files included."""
+    files = [path for part, glob in CURRENT for path in (ROOT / part).rglob(glob)]
+    files += [path for place in _pinned_places() for path in place.rglob("*") if path.is_file()]
     digest = hashlib.sha256()
-    for folder, pattern in CURRENT:
-        for path in sorted((ROOT / folder).rglob(pattern)):
-            seen = path.stat()
-            digest.update(f"{path}:{seen.st_mtime_ns}:{seen.st_size}".encode())
+    for path in sorted(map(str, files)):
+        seen = Path(path).stat()
+        digest.update(f"{path}:{seen.st_mtime_ns}:{seen.st_size}\n".encode())
     return digest.hexdigest()
+
+
+def _pinned_places() -> list[Path]:
+    """Folders that hold fetched upstream files, where they exist."""
+    hub = os.environ.get("HF_HUB_CACHE") or str(
+        Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface") / "hub"
+    )
+    places = [Path(hub) / f"models--{p.repo.replace('/', '--')}" for p in pins().values()]
+    places.append(folder() / "pins")
+    if named := os.environ.get(FOLDER):
+        places.append(Path(named))
+    return [place for place in places if place.is_dir()]
 
 
 def _assembled(reading: Reading) -> dict:
@@ -125,7 +144,8 @@ def _chart(view: KeptView) -> dict:
 
 def _line(reading: Reading, pages: Mapping[PlaceKey, Page], entry: Entry) -> dict:
     node = reading.node(entry)
-    count = parameter_count(reading, entry)
+    # all layers together are a number of the model, not of a part
+    count = 0 if _holds_layers(entry) else parameter_count(reading, entry)
     state = node.kind.startswith("state")
     page = pages.get((entry.node, entry.instance))
     return {
@@ -138,6 +158,10 @@ def _line(reading: Reading, pages: Mapping[PlaceKey, Page], entry: Entry) -> dic
         "place": entry.place,
         "children": [_line(reading, pages, e) for e in entry.children if e.node in reading.nodes],
     }
+
+
+def _holds_layers(entry: Entry) -> bool:
+    return entry.place == "all" and bool(entry.children) and not entry.instance
 
 
 def _nodes(
@@ -227,12 +251,10 @@ def _elsewhere(reading: Reading) -> dict:
 
 
 def _foot(reading: Reading) -> str:
-    revision = pin(reading.model) or pins()[reading.model].commit
+    stated = pin(reading.model)
+    revision = stated.rpartition("@")[2] if stated else pins()[reading.model].commit
     name = NAMES[reading.model]
     return (
         f"Sizes are {escape(name)}’s, from <code>config.json</code> at "
         f"<code>{escape(revision[:12])}</code>. Weights of released models are not loaded here."
     )
-
-
-__all__ = ["NODES", "nodes", "packed", "payload"]

@@ -133,9 +133,18 @@ def _axes(reading: Reading, entry: Entry, tap: TapInfo) -> dict[str, Axis]:
             letter=DIMS[real].letter if real in DIMS else "",
             heading=heading,
             size=made,
-            html=span(made, live_class=live),
+            html=_by_layer(entry, tap, made) if word == "source" else span(made, live_class=live),
         )
     return axes
+
+
+def _by_layer(entry: Entry, tap: TapInfo, made: Formula) -> Markup:
+    """A number of sources: it depends on the layer, and the browser follows the layer chosen."""
+    read = {"mlp_res": "ffn", "output_attn_res": "out"}.get(entry.instance, "mixer")
+    less = 1 if tap.attribute == "bank" else 0
+    return Markup('<span class="ks-num" data-sources="{}" data-less="{}">{}</span>').format(
+        read, less, made.at()
+    )
 
 
 def axis_size(reading: Reading, entry: Entry, tap: TapInfo, word: str, real: str) -> Formula:
@@ -145,6 +154,8 @@ def axis_size(reading: Reading, entry: Entry, tap: TapInfo, word: str, real: str
         # decode keeps one state; a prefill keeps one more for each whole segment before its end
         return constant(1)
     sources = config.bank_size(layer) + (tap.attribute != "bank")
+    if entry.instance == "output_attn_res":
+        sources = config.bank_size(config.num_hidden_layers - 1) + 1
 
     def count(batch: int, positions: int, phase) -> int:
         queries = positions if phase == "prefill" else 1

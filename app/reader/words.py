@@ -21,7 +21,7 @@ _HOLD = re.compile("\ue000(\\d+)\ue001")
 _MATHS = re.compile(r"(`[^`]*`)|\$([^$]+)\$")
 
 
-class MissingNumber(LookupError):
+class MissingNumberError(LookupError):
     """A placeholder that no model on the page can fill."""
 
 
@@ -114,7 +114,7 @@ class Words:
                 _formula(asked.name, model),
                 value,
             )
-        raise MissingNumber(
+        raise MissingNumberError(
             f"{self.reading.model} and k3 know no {asked.name!r}, which "
             f"{self.entry.node}.md quotes as a number."
         )

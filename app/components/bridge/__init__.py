@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import streamlit as st
+from streamlit.components.v2 import component
 
 HERE = Path(__file__).parent
 LARGEST = 100_000
 """Bytes of one message; pictures of a dozen tensors stay well below."""
 
-_bridge = st.components.v2.component(
+_bridge = component(
     "kimiscope_bridge",
     js=(HERE / "bridge.js").read_text(encoding="utf-8"),
     isolate_styles=False,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-import streamlit as st
+from streamlit.components.v2 import component
 
 HERE = Path(__file__).parent
 SCRIPTS = tuple(sorted(path.name for path in (HERE / "js").glob("*.js")))
@@ -17,7 +17,7 @@ def joined_script() -> str:
     return "\n".join((HERE / "js" / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
 
-_reader = st.components.v2.component(
+_reader = component(
     "kimiscope_reader",
     html=(HERE / "reader.html").read_text(encoding="utf-8"),
     css=(HERE / "reader.css").read_text(encoding="utf-8"),

@@ -101,6 +101,9 @@ function tellMounts(what) {
 function goTo(target) {
   const changes = /** @type {Record<string, string|number|null>} */ ({ view: target.view ?? null, node: target.node ?? null, at: target.at ?? null });
   if (target.layer !== undefined) changes.layer = target.layer;
+  const { view, node, at } = KS.state;
+  const same = view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
+  if (same) { scrollToTop(); return; }
   changes.head = changes.token = null;
   history.pushState({}, "", addressWith(changes));
   readAddress();

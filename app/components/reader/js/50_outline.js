@@ -97,7 +97,7 @@ function openPathTo(root, current) {
     const path = /** @type {HTMLElement} */ (button).dataset.fold ?? "";
     const item = button.closest("li");
     const holds = current !== null && item !== null && item.contains(current);
-    const open = holds || (folds.get(path) ?? !path.includes("/", path.indexOf(">")));
+    const open = holds || (folds.get(path) ?? button.hasAttribute("data-open"));
     button.setAttribute("aria-expanded", String(open));
     const list = item?.querySelector("ul");
     if (list) list.hidden = !open;
@@ -114,7 +114,7 @@ function treeLine(entry, path) {
   const here = `${path}>${entry.node}@${entry.at}`;
   const address = nodeAddress(entry.node, entry.at);
   const fold = entry.children.length
-    ? `<button type="button" class="ks-fold" data-fold="${escapeText(here)}" aria-expanded="true" aria-label="Fold or unfold ${escapeText(entry.title)}"></button>` : "";
+    ? `<button type="button" class="ks-fold" data-fold="${escapeText(here)}"${path === "" && entry.place === "all" ? " data-open" : ""} aria-expanded="true" aria-label="Fold or unfold ${escapeText(entry.title)}"></button>` : "";
   const children = entry.children.length ? `<ul>${entry.children.map((/** @type {any} */ e) => treeLine(e, here)).join("")}</ul>` : "";
   return `<li><div>${fold}<a href="${escapeText(address)}" data-node="${escapeText(entry.node)}" data-at="${escapeText(entry.at)}"><span>${escapeText(entry.title)}</span><i>${escapeText(entry.right ?? "")}</i></a></div>${children}</li>`;
 }

@@ -27,6 +27,9 @@ function mountBar(root) {
   };
   slide.addEventListener("input", () => moveContext(2 ** (Number(slide.value) / STEPS_PER_DOUBLING)));
   slide.addEventListener("change", keepContext);
+  // the input itself is transparent, so its ring is drawn around the rule
+  slide.addEventListener("focus", () => box.classList.toggle("ks-focus", slide.matches(":focus-visible")));
+  slide.addEventListener("blur", () => box.classList.remove("ks-focus"));
   slide.addEventListener("keydown", (event) => {
     const next = contextAfter(event.key, KS.state.context);
     if (next === undefined) return;
@@ -71,7 +74,8 @@ function bindExact(exact) {
   };
   exact.addEventListener("change", take);
   exact.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") { take(); exact.select(); }
+    // the browser's own change event takes the value
+    if (event.key === "Enter") setTimeout(() => exact.select());
     if (event.key === "Escape") { exact.value = showInt(KS.state.context); exact.blur(); event.stopPropagation(); }
     if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       event.preventDefault();

@@ -47,7 +47,7 @@ function pageHtml() {
   const first = node.pages[node.first];
   const here = currentPage();
   const html = `<div data-part="notices"></div>${here.head}${here.body ?? first.body}`;
-  return { html, title: here.title, parts: [layerStrip, crossingChart, schedule, foldedSources] };
+  return { html, title: here.title, parts: [layerStrip, crossingChart, schedule, sourcesOfLayer, foldedSources] };
 }
 
 /** A page that works although its node does not exist. @returns {string} */

@@ -88,3 +88,16 @@ function drawSchedule(svg, wide, layer) {
   if ((count - 1) % 20 > 5) s += `<text x="${left + (count - 0.5) * column}" y="${foot + 26}" text-anchor="middle">${count - 1}</text>`;
   svg.innerHTML = `${s}<rect x="${left}" y="${top}" width="${count * column}" height="${rows * row}" fill="transparent" style="cursor:pointer"/>`;
 }
+
+/** Numbers of sources in the shape table follow the layer on screen. @type {Part} */
+function sourcesOfLayer(root) {
+  const places = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-sources]"));
+  const block = KS.payload.layers.block;
+  if (!places.length || block === null) return null;
+  const draw = () => {
+    const layer = releasedLayer(shownLayer());
+    const counts = /** @type {Record<string, number>} */ ({ mixer: sourcesBefore(layer, block), ffn: Math.floor(layer / block) + 2, out: Math.ceil(KS.payload.layers.mixers.length / block) + 1 });
+    for (const place of places) place.textContent = showInt(counts[place.dataset.sources ?? "mixer"] - Number(place.dataset.less));
+  };
+  return { draw: (what) => { if (what !== "numbers") draw(); } };
+}

@@ -60,7 +60,7 @@ function placeLine(frame, entry, depth, path) {
 function boxSvg(entry, x, y, w, h, fold, open) {
   const state = entry.kind.startsWith("state");
   const colour = entry.stream || "rule";
-  const dash = entry.stream === "routing" && !open ? ' stroke-dasharray="7 3 1.5 3"' : "";
+  const dash = entry.node.startsWith("moe/") && entry.stream === "routing" && !open ? ' stroke-dasharray="7 3 1.5 3"' : "";
   const ring = state ? `<rect x="${x + 3}" y="${y + 3}" width="${w - 6}" height="${h - 6}" fill="none" stroke="var(--${colour})"/>` : "";
   const shift = fold ? 24 : 11;
   const mark = fold ? `<g class="ks-cell" data-unfold="${escapeText(fold)}" role="button" tabindex="0" aria-expanded="${open}" aria-label="Unfold ${escapeText(entry.title)}"><rect x="${x}" y="${y}" width="24" height="${BOX}" fill="transparent"/><text x="${x + 10}" y="${y + 18}" class="ks-fold-mark">${open ? "−" : "+"}</text></g>` : "";
@@ -97,15 +97,24 @@ function typedEdges(frame) {
     const [node, at] = key.split("@");
     for (const edge of KS.payload.nodes[node]?.pages[at]?.from ?? []) {
       const source = owner.get(`${edge.node}@${edge.at}`);
-      if (!source || source === target || !["state", "gate", "routing"].includes(edge.kind)) continue;
-      const id = `${source.path}|${target.path}|${edge.kind}`;
-      if (seen.has(id)) continue;
+      if (!source || source === target) continue;
+      const kind = drawnKind(source.entry, target.entry, edge.kind);
+      const id = `${source.path}|${target.path}|${kind}`;
+      if (!kind || seen.has(id)) continue;
       seen.add(id);
-      s += edgeBetween(source, target, edge.kind, lane);
+      s += edgeBetween(source, target, kind, lane);
       lane = (lane + 1) % 3;
     }
   }
   return s;
+}
+
+/** The kind that the graph draws, empty for what the order of the boxes says already.
+ * @param {Line} source @param {Line} target @param {string} kind */
+function drawnKind(source, target, kind) {
+  if (source.kind.startsWith("state") || target.kind.startsWith("state")) return "state";
+  if (kind === "gate") return kind;
+  return kind === "routing" && target.node.startsWith("moe/") ? kind : "";
 }
 
 /** @param {Line} entry @param {Box} box @param {Map<string, Box>} owner */

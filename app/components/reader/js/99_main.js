@@ -42,6 +42,12 @@ async function takeFont(bytes) {
   document.fonts.add(await face.load());
 }
 
+/** Every mount brings the same style sheet; one of them is enough. */
+function keepOneStyle() {
+  const styles = /** @type {HTMLStyleElement[]} */ ([...document.querySelectorAll("style[data-kimiscope]")]);
+  styles.forEach((style, i) => { style.media = i ? "not all" : ""; });
+}
+
 /** @param {{data: any, parentElement: HTMLElement}} component */
 export default function reader({ data, parentElement }) {
   const known = MOUNTED.get(parentElement);
@@ -58,6 +64,10 @@ export default function reader({ data, parentElement }) {
     else takeFont(body);
   };
   root.classList.add(`ks-${name}`);
+  // Streamlit greys what a rerun has not confirmed yet; our parts draw by themselves
+  root.closest(".stElementContainer")?.classList.add("ks-container");
+  parentElement.querySelector("style")?.setAttribute("data-kimiscope", "");
+  keepOneStyle();
   root.setAttribute("data-mount", name);
   if (!pageListeners) { KS.run ??= /** @type {any} */ (window).__kimiscopeRun ?? null; readAddress(); stopListening = listenToPage(); }
   pageListeners += 1;
@@ -74,6 +84,8 @@ export default function reader({ data, parentElement }) {
     draws.delete(mount.draw);
     if (!draws.size) KS.mounts.delete(name);
     mount.stop();
+    parentElement.querySelector("style")?.removeAttribute("data-kimiscope");
+    keepOneStyle();
     pageListeners -= 1;
     if (!pageListeners) stopListening();
   };
