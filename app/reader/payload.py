@@ -76,6 +76,11 @@ def nodes(made_from: str) -> Mapping[str, Node]:
     return load_nodes()
 
 
+def current_nodes() -> Mapping[str, Node]:
+    """Every node as its file stands now, read once."""
+    return nodes(fingerprint())
+
+
 def fingerprint() -> str:
     """Changes when any file changes that a page is made from, pinned upstream files included."""
     files = [path for part, glob in CURRENT for path in (ROOT / part).rglob(glob)]
