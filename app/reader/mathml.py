@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape, unescape
+from xml.etree.ElementTree import tostring
 
-from latex2mathml.converter import convert
+from latex2mathml.converter import convert_to_element
 
 from annotations.node import Symbol
 from annotations.tex import tokens
@@ -49,7 +50,7 @@ def mathml(tex: str, symbols: Iterable[Symbol] = (), *, display: bool = False) -
 def _mathml(tex: str, symbols: tuple[Symbol, ...], display: bool) -> str:
     rows = _ROWS.match(tex)
     if rows is None:
-        inner = _inner(convert(_marked(tex, symbols)))
+        inner = _inner(_marked(tex, symbols))
     else:
         cells = [_cells(row) for row in _split(rows[2], r"\\") if row.strip()]
         inner = "<mtable>" + "".join(_table_row(row, symbols) for row in cells) + "</mtable>"
@@ -71,7 +72,7 @@ def _table_row(cells: list[str], symbols: tuple[Symbol, ...]) -> str:
     row = []
     for column, cell in enumerate(cells):
         side = ' class="ks-r"' if column % 2 == 0 and len(cells) > 1 else ""
-        content = _inner(convert(_marked(cell, symbols))) if cell.strip() else ""
+        content = _inner(_marked(cell, symbols)) if cell.strip() else ""
         row.append(f"<mtd{side}>{content}</mtd>")
     return f"<mtr>{''.join(row)}</mtr>"
 
@@ -94,8 +95,11 @@ def _split(tex: str, separator: str) -> list[str]:
     return [*parts, tex[start:]]
 
 
-def _inner(math: str) -> str:
-    """What stands inside the one `<mrow>` of a converted formula."""
+def _inner(tex: str) -> str:
+    """What stands inside the one `<mrow>` of a converted formula, its texts escaped."""
+    # the library's own string form undoes the escaping of texts
+    math = tostring(convert_to_element(tex), encoding="unicode")
+    math = math.replace("&amp;#x", "&#x").replace("&amp;amp;", "&amp;")
     body = math[math.index(">") + 1 : math.rindex("</math>")]
     return body.removeprefix("<mrow>").removesuffix("</mrow>")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
 from markupsafe import Markup
@@ -96,7 +97,8 @@ def show_bytes(value: int | float) -> str:
     if unit == 0:
         return f"{show_int(value)}\u00a0B"
     digits = 0 if value >= 1000 else 1 if value >= 10 else 2
-    text = f"{value:.{digits}f}"
+    # halves go up, as in the browser
+    text = str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     return f"{text.removesuffix('.0')}\u00a0{UNITS[unit]}"
 
 
