@@ -10,7 +10,7 @@ class Linear(nn.Module):
 
     def __init__(self, width_in: int, width_out: int) -> None:
         super().__init__()
-        self.weight = empty_parameter(width_out, width_in)
+        self.weight = empty_matrix(width_out, width_in)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight)
@@ -19,6 +19,15 @@ class Linear(nn.Module):
 def empty_parameter(*shape: int) -> nn.Parameter:
     """A parameter without storage, so that a model of any size is built in a moment."""
     return nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False)
+
+
+def empty_matrix(*shape: int) -> nn.Parameter:
+    """As `empty_parameter`, laid out in memory column by column.
+
+    A single position then reads each matrix from start to end, in half the time.
+    """
+    *stack, rows, columns = shape
+    return nn.Parameter(torch.empty(*stack, columns, rows, device="meta").mT, requires_grad=False)
 
 
 def wide(x: Tensor) -> Tensor:

@@ -118,9 +118,10 @@ def upstream_state(lm: KimiLM) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     for name, parameter in lm.named_parameters():
         if is_stacked(name):
-            state |= {to_upstream(name, j): matrix for j, matrix in enumerate(parameter.detach())}
+            matrices = parameter.detach().contiguous()
+            state |= {to_upstream(name, j): matrix for j, matrix in enumerate(matrices)}
         else:
-            state[to_upstream(name)] = parameter.detach()
+            state[to_upstream(name)] = parameter.detach().contiguous()
     return state
 
 

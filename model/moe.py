@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from model.capture import Tap
 from model.config import KimiConfig
 from model.dims import size
-from model.linear import Linear, empty_parameter, wide
+from model.linear import Linear, empty_matrix, empty_parameter, wide
 from model.norm import RMSNorm
 from model.situ import activation
 
@@ -59,7 +59,7 @@ class KimiMoEGate(nn.Module):
             raise ValueError(
                 f"The router scores by {config.moe_router_activation_func!r}; 'sigmoid' is built."
             )
-        self.weight = empty_parameter(config.num_experts, config.hidden_size)
+        self.weight = empty_matrix(config.num_experts, config.hidden_size)
         self.e_score_correction_bias = empty_parameter(config.num_experts)
         self.logits = Tap("batch pos expert")
         self.scores = Tap("batch pos expert")
@@ -94,9 +94,9 @@ class Experts(nn.Module):
         super().__init__()
         width, hidden = size("d_moe_latent", config), config.moe_intermediate_size
         self.activation = activation(config)
-        self.w1 = empty_parameter(config.num_experts, hidden, width)
-        self.w2 = empty_parameter(config.num_experts, width, hidden)
-        self.w3 = empty_parameter(config.num_experts, hidden, width)
+        self.w1 = empty_matrix(config.num_experts, hidden, width)
+        self.w2 = empty_matrix(config.num_experts, width, hidden)
+        self.w3 = empty_matrix(config.num_experts, hidden, width)
 
     def forward(self, z: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden values and outputs of `[token, choice]` experts on `[token, width]`."""
