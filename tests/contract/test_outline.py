@@ -125,3 +125,4 @@ def test_every_entry_of_an_outline_has_evidence_and_code_to_show(model):
         page = for_model(NODES[entry.node], model)
         assert page.sources, entry
         assert page.ours, entry
+        assert 60 <= len(plain(page.prose).split()) <= 200, entry
