@@ -112,7 +112,7 @@ class StoredRun:
             tap=name,
             step=step,
             dims=dims,
-            dtype=self.about["dtype"],
+            dtype=str(self._arrays[f"{step}/{name}"].dtype) if is_held else "",
             device=self.about["device"],
             path=self.about["kernel_path"],
             run_id=self.run_id,

@@ -7,6 +7,7 @@ from functools import lru_cache
 from annotations.node import Node
 from model.catalog import Instance, TapInfo, instances, taps
 from model.config import KimiConfig
+from model.cost_modules import LAYER, LM
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class LiveTap:
     name: str
     """Full name in a run: `layers.3.self_attn.k_shared`."""
     place: str
-    """Path inside a layer, or in the model."""
+    """Path inside a layer, or in the model; empty for the layer or the model itself."""
     stream: str
     attribute: str
 
@@ -62,7 +63,7 @@ def _find(node: Node, tap: str, config: KimiConfig, layer: int, at: str | None) 
     return LiveTap(
         tap=tap,
         name=place.tap_path(info.attribute, inside),
-        place=place.path,
+        place="" if place.path in (LAYER, LM) else place.path,
         stream=stream_of(node, tap),
         attribute=info.attribute,
     )

@@ -4,38 +4,32 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from app.run_checks import check_row, save_checks
+from app.run_checks import CheckRow, check_row, save_checks
 from app.run_engine import EXAMPLE
 from model.identities.registry import IDENTITIES, check
+from model.kimi import KimiLM
 from model.load import load
-from model.trace import run
+from model.trace import Trace, run
 
 SOURCE = "k3-mini"
 PROMPT = "ab cd ef ab cd ef ab"
 NEW_TOKENS = 6
-KEPT = frozenset(
+LEFT_OUT = frozenset(
     (
-        *("embedding", "logits", "residual_out", "mixed", "scores", "weights", "pattern"),
-        *("k_cached", "v_cached", "k_shared", "kv_latent"),
-        *("state", "beta", "written", "read", "chosen", "chosen_weight"),
+        *("sources", "keys", "bank", "raw", "normed", "out", "decayed_state"),
+        *("gate", "up", "activated", "expert_hidden", "expert_out"),
     )
 )
-"""Attributes of the taps that the file holds; the model computes the others when asked."""
+"""Attributes of the largest taps; the file does without, and the model computes them when asked."""
 
 
 def main(folder: Path = EXAMPLE.parent) -> None:
     """Run the prompt, store what first pages show, and replay every equation at every place."""
     lm = load(SOURCE)
     whole = run(lm, PROMPT, NEW_TOKENS)
-    rows = [
-        check_row(result, IDENTITIES[result.name])
-        for layer in (None, *range(lm.config.num_hidden_layers))
-        for place in sorted({path for path, _ in lm.named_modules()})
-        if (at := _inside(place, layer)) is not None
-        for result in check(whole, lm, layer=layer, at=at)
-    ]
+    rows = replayed(whole, lm)
     kept = [
-        {name: tensor for name, tensor in step.items() if name.rpartition(".")[2] in KEPT}
+        {name: tensor for name, tensor in step.items() if name.rpartition(".")[2] not in LEFT_OUT}
         for step in whole.tensors
     ]
     folder.mkdir(exist_ok=True)
@@ -48,14 +42,25 @@ def main(folder: Path = EXAMPLE.parent) -> None:
     )
 
 
-def _inside(place: str, layer: int | None) -> str | None:
-    """The path inside this layer, or inside the model for None."""
-    parts = place.split(".", 2)
+def replayed(whole: Trace, lm: KimiLM) -> list[CheckRow]:
+    """Every equation at every place of every layer."""
+    rows = []
+    for path, module in lm.named_modules():
+        owner = type(module).__name__
+        names = [name for name, item in IDENTITIES.items() if item.owner == owner]
+        if names:
+            layer, at = _place(path)
+            results = check(whole, lm, layer=layer, names=names, at=at)
+            rows += [check_row(result, IDENTITIES[result.name]) for result in results]
+    return rows
+
+
+def _place(path: str) -> tuple[int | None, str | None]:
+    """Layer and path inside it; the layer itself has no path."""
+    parts = path.split(".", 2)
     if parts[0] != "layers":
-        return place if layer is None else None
-    if layer is None or len(parts) < 2 or parts[1] != str(layer):
-        return None
-    return parts[2] if len(parts) > 2 else ""
+        return None, path
+    return int(parts[1]), parts[2] if len(parts) > 2 else None
 
 
 if __name__ == "__main__":

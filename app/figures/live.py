@@ -130,8 +130,7 @@ def _slice(each: Shown, tokens: Tokens, around: int | None) -> Slice:
             new_from=tokens.new_from,
         )
     else:
-        labels = [f"{word(flat.row_axis)} {row}" for row in range(first, last)]
-        only = [""] if flat.row_axis == "" else labels
+        only = [""] if flat.row_axis == "" else [str(row) for row in range(first, last)]
         rows = Rows(
             word=word(flat.row_axis) if flat.row_axis else "row",
             labels=tuple(only),

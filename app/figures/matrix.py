@@ -73,6 +73,9 @@ def matrix(values: NDArray, dims: tuple[str, ...], *, head: int = 0, token: int 
         values, axes = values[None], ["", *axes]
     if axes[1] in POSITIONS and axes[0] not in POSITIONS:
         values, axes = values.T, axes[::-1]
+    if axes[0] not in POSITIONS and values.shape[0] > values.shape[1]:
+        # the longer axis has more room across
+        values, axes = values.T, axes[::-1]
     return Matrix(values, axes[0], axes[1], tuple(held))
 
 

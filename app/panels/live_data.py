@@ -14,7 +14,10 @@ from app.run_reading import Reading, positions_at, read, short_path
 from app.run_taps import LiveTap, find_taps, live_taps
 
 MOST_DEPTH_TOKENS = 96
-HEADLESS = 0
+CHOSEN = ("KimiMoEGate.chosen", "KimiMoEGate.chosen_weight")
+Origin = dict[str, Any]
+"""Kind, taps and facts of what one panel shows."""
+GROUP = "This page gathers others, and each of them shows its own tensor."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,9 @@ class Spot:
     step: int
     head: int
     token: int | None
+    asked_layer: int | None = None
+    """As the address has it; the layer shown may be the nearest."""
+    phase: str = "decode"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,8 @@ class Live:
 
     figures: tuple[dict[str, Any], ...] = ()
     reasons: tuple[str, ...] = ()
+    notice: str = ""
+    """Said where nothing was to be shown."""
     needs_model: bool = False
     """Whether the model could compute what is absent from a stored run."""
 
@@ -48,14 +56,21 @@ def spot_of(node: Node, at: str | None, layer: int | None, choice: Any, run: Any
     if token is not None:
         token = min(token, positions_at(run, step) - 1)
     return Spot(
-        node=node, at=at, layer=layer or 0, step=step, head=choice.head or HEADLESS, token=token
+        node=node,
+        at=at,
+        layer=layer or 0,
+        step=step,
+        head=choice.head or 0,
+        token=token,
+        asked_layer=choice.layer,
+        phase=choice.phase,
     )
 
 
 def live_data(spot: Spot, run: Any) -> Live:
     """What the node's figure shows of this run."""
     if spot.node.figure == "none" or not live_taps(spot.node):
-        return Live(reasons=("This page has no tensor of its own.",))
+        return Live(notice=GROUP)
     try:
         taps = find_taps(spot.node, live_taps(spot.node), run.config, spot.layer, spot.at)
         if spot.node.figure == "weights_over_depth":
@@ -70,27 +85,31 @@ def _is_stored(run: Any) -> bool:
 
 
 def _heat(spot: Spot, taps: Sequence[LiveTap], run: Any) -> Live:
+    is_routing = spot.node.figure == "routing"
     found: list[tuple[LiveTap, Reading]] = []
     reasons: list[str] = []
     for tap in taps:
+        if is_routing and tap.tap in CHOSEN:
+            continue
         try:
-            found.append((tap, _read(spot, tap, run)))
+            reading = read(run, tap.name, spot.step, token=spot.token, head=spot.head)
+            found.append((tap, reading))
         except LookupError as absent:
             reasons.append(str(absent))
-    if not found:
-        return Live(reasons=tuple(dict.fromkeys(reasons)), needs_model=_is_stored(run))
-    tokens = tokens_of(run, spot.step)
-    shown = [_shown(tap, reading, spot, run) for tap, reading in found]
-    figures = live_figure(shown, tokens, spot.token, **_shared(spot, found, run))
-    return Live(
-        figures=tuple(figures),
-        reasons=tuple(reasons),
-        needs_model=bool(reasons) and _is_stored(run),
-    )
-
-
-def _read(spot: Spot, tap: LiveTap, run: Any) -> Reading:
-    return read(run, tap.name, spot.step, token=spot.token, head=spot.head)
+    shown = [_shown(tap, reading, run) for tap, reading in found]
+    origins = [_origin(tap, reading) for tap, reading in found]
+    if is_routing:
+        try:
+            routed, origin = _routed(spot, taps, run)
+            shown, origins = [*shown, routed], [*origins, origin]
+        except LookupError as absent:
+            reasons.append(str(absent))
+    needs_model = bool(reasons) and _is_stored(run)
+    if not shown:
+        return Live(reasons=tuple(dict.fromkeys(reasons)), needs_model=needs_model)
+    shared = _shared(spot, [reading for _, reading in found], run) | {"provenance": origins}
+    figures = live_figure(shown, tokens_of(run, spot.step), spot.token, **shared)
+    return Live(figures=tuple(figures), reasons=tuple(reasons), needs_model=needs_model)
 
 
 def tokens_of(run: Any, step: int) -> Tokens:
@@ -102,7 +121,7 @@ def tokens_of(run: Any, step: int) -> Tokens:
     )
 
 
-def _shown(tap: LiveTap, reading: Reading, spot: Spot, run: Any) -> Shown:
+def _shown(tap: LiveTap, reading: Reading, run: Any) -> Shown:
     return Shown(
         tap=tap.tap,
         symbol=tap.attribute,
@@ -125,18 +144,37 @@ def _parts(dims: tuple[str, ...], run: Any) -> tuple[tuple[str, int], ...]:
     }.get(dims[-1] if dims else "", ())
 
 
-def _shared(spot: Spot, found: Sequence[tuple[LiveTap, Reading]], run: Any) -> dict[str, Any]:
-    heads = max(reading.num_heads for _, reading in found)
-    by_token = next((r.token for _, r in found if r.token is not None), None)
+def _address(spot: Spot, run: Any) -> dict[str, Any]:
+    """By which the browser knows whether a figure is still the one that was asked for."""
+    return {
+        "node": spot.node.id,
+        "at": spot.at,
+        "layer": spot.layer,
+        "asked_layer": spot.asked_layer,
+        "phase": spot.phase,
+        "run": run.run_id,
+    }
+
+
+def _origin(tap: LiveTap, reading: Reading) -> Origin:
+    return {
+        "symbol": tap.attribute,
+        "kind": reading.kind,
+        "taps": [tap.name],
+        "facts": [*reading.facts, *([reading.reason] if reading.reason else [])],
+    }
+
+
+def _shared(spot: Spot, readings: Sequence[Reading], run: Any) -> dict[str, Any]:
+    heads = max((reading.num_heads for reading in readings), default=0)
+    by_token = next((r.token for r in readings if r.token is not None), None)
     seen = positions_at(run, spot.step)
     tokens = None
     if by_token is not None:
         first, last = window(seen, by_token, MOST_DEPTH_TOKENS)
         tokens = tokens_of(run, spot.step).cut(first, last)
     return {
-        "node": spot.node.id,
-        "layer": spot.layer,
-        "run": run.run_id,
+        **_address(spot, run),
         "name": f"{run.run_id[:6]}-layer{spot.layer}",
         "token": spot.token,
         # far tokens lie outside the rows that were sent
@@ -147,15 +185,29 @@ def _shared(spot: Spot, found: Sequence[tuple[LiveTap, Reading]], run: Any) -> d
             "tokens": tokens,
             "token": by_token,
         },
-        "provenance": [
-            {
-                "symbol": tap.attribute,
-                "kind": reading.kind,
-                "taps": [tap.name],
-                "facts": [*reading.facts, *([reading.reason] if reading.reason else [])],
-            }
-            for tap, reading in found
-        ],
+    }
+
+
+def _routed(spot: Spot, taps: Sequence[LiveTap], run: Any) -> tuple[Shown, Origin]:
+    """A column per expert: the weight with which a token goes to it, nothing where it does not."""
+    gate = next((tap.place for tap in taps if tap.place.endswith("gate")), None)
+    path = f"layers.{spot.layer}.{gate or taps[0].place + '.gate'}"
+    chosen = read(run, f"{path}.chosen", spot.step, token=None, head=0)
+    weight = read(run, f"{path}.chosen_weight", spot.step, token=None, head=0)
+    dense = np.zeros((chosen.values.shape[0], run.config.num_experts), dtype=np.float32)
+    np.put_along_axis(dense, chosen.values.astype(np.int64), weight.values, 1)
+    shown = Shown(
+        tap="KimiMoEGate.chosen_weight",
+        symbol="weight",
+        stream="routing",
+        dims=("pos", "expert"),
+        values=dense,
+    )
+    return shown, {
+        "symbol": "weight",
+        "kind": "derived",
+        "taps": [f"{path}.chosen", f"{path}.chosen_weight"],
+        "facts": list(weight.facts),
     }
 
 
@@ -207,9 +259,7 @@ def _depth_data(
         layers=run.config.num_hidden_layers,
         chosen=paths.index(own) if own in paths else 0,
         tokens=tokens_of(run, spot.step).cut(first, last),
-        node=spot.node.id,
-        layer=spot.layer,
-        run=run.run_id,
+        **_address(spot, run),
         source=run.source,
         name=f"{run.run_id[:6]}-weights-over-depth",
         token=last - 1 if spot.token is None else spot.token,

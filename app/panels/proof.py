@@ -20,10 +20,15 @@ KEEPING = {
 
 
 def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
-    """The equations of the page: those of its own taps and of the taps that it shows."""
+    """The equations of the page: those of its own taps and of the taps that it shows.
+
+    A page that gathers others asks for all of its place.
+    """
     names = tuple(dict.fromkeys((*spot.node.taps, *(tap.tap for tap in taps))))
-    places = {tap.place for tap in taps}
-    at = places.pop() if len(places) == 1 else None
+    places = {tap.place for tap in taps} or {spot.at or ""}
+    place = places.pop() if len(places) == 1 else ""
+    # no path leads to the layer itself, the empty one to the model itself
+    at = place or (None if is_layered else "")
     return Asked(taps=names, layer=spot.layer if is_layered else None, at=at)
 
 

@@ -31,6 +31,8 @@ def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool, lead: st
     )
     for index, figure in enumerate(live.figures):
         tensor_canvas(figure, key=f"live-{index}")
+    if live.notice:
+        draw("state.html", kind="notice", title="", sentence=live.notice, share=0)
     for reason in live.reasons:
         draw("state.html", kind="absent", title="", sentence=reason, share=0)
     if live.figures and spot.node.look:

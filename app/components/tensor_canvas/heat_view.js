@@ -146,11 +146,12 @@ function tools(view) {
 
 /** What stands over the columns. @param {Heat} data */
 function headings(data, plan) {
-  return data.panels.flatMap((panel, p) => panel.groups.map((group) => {
+  const axis = data.rows.is_position || data.rows.labels.length < 2 ? [] : [make("div", { class: "heading axis", style: `left:0;width:${plan.labels - 9}px;top:0` }, data.rows.word)];
+  return axis.concat(data.panels.flatMap((panel, p) => panel.groups.map((group) => {
     const at = plan.boxes[p], left = at.left + group.start * at.cell + (group.start ? 6 : 0);
     return make("div", { class: "heading" + (group.strong ? " strong" : ""), style: `left:${left}px;top:${at.top - 20}px;color:var(--${group.stream})` },
       plan.phone ? group.short : group.title);
-  }));
+  })));
 }
 
 /** A button a row: the token at its position. Low rows share a line in staggered columns. @param {View} view */

@@ -1,6 +1,6 @@
 // Sets up once a mount; new data redraw the same mount.
 
-const FIGURES = { heat: heatView, depth: depthView };
+const FIGURES = { heat: heatView, depth: depthView, layers: layersView };
 
 /** @param {{data: any, parentElement: ShadowRoot}} component */
 export default function ({ data, parentElement }) {
@@ -27,14 +27,19 @@ function mount(parent) {
     },
     render() {
       root.classList.remove("stale");
+      document.querySelector(".st-key-live")?.removeAttribute("data-stale");
       root.replaceChildren();
       FIGURES[view.data.kind](view);
     },
   };
   const stale = (event) => {
     const next = event.detail ?? {}, now = view.data;
-    const moved = next.node !== now.node || (next.layer !== undefined && next.layer !== null && Number(next.layer) !== now.layer);
-    root.classList.toggle("stale", moved);
+    const layer = now.asked_layer ?? now.layer;
+    const moved = (next.node && next.node !== now.node) || (next.at && now.at && next.at !== now.at) ||
+      (next.layer !== undefined && next.layer !== null && layer !== null && Number(next.layer) !== layer) ||
+      (next.phase && now.phase && next.phase !== now.phase);
+    root.classList.toggle("stale", Boolean(moved));
+    document.querySelector(".st-key-live")?.toggleAttribute("data-stale", Boolean(moved));
   };
   let width = 0;
   const watch = new ResizeObserver(() => {

@@ -6,6 +6,7 @@ from typing import Any
 
 from streamlit.components.v2 import component
 
+KINDS = ("heat", "depth", "layers")
 HERE = Path(__file__).parent
 PARTS = (
     "types.js",
@@ -18,6 +19,7 @@ PARTS = (
     "table.js",
     "steps.js",
     "depth.js",
+    "layers.js",
     "main.js",
 )
 """In the order of their needs; a component is one module and cannot import a path."""
@@ -37,6 +39,6 @@ _mount = component(
 
 def tensor_canvas(figure: Mapping[str, Any], *, key: str) -> None:
     """Draw a figure of `app.figures`; what a reader picks in it goes to the address."""
-    if figure.get("kind") not in ("heat", "depth"):
-        raise ValueError(f"tensor_canvas draws 'heat' and 'depth', not {figure.get('kind')!r}.")
+    if figure.get("kind") not in KINDS:
+        raise ValueError(f"tensor_canvas draws {KINDS}, not {figure.get('kind')!r}.")
     _mount(key=key, data=dict(figure))

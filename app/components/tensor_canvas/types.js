@@ -13,4 +13,5 @@
 /** @typedef {{kind: "depth", node: string, layer: number, run: string, name: string, note: string, source: string, token: number, read: number, tokens: Tokens,
  *   sources: {title: string, symbol: string, index: string}[], reads: {title: string, place: string, label: string, centred: boolean, seals: boolean, has: boolean[]}[],
  *   weights: Encoded, scores: Encoded, provenance: Provenance[]}} Depth */
+/** @typedef {{kind: "layers", node: string, layer: number, run: string, title: string, values: number[], mixers: string[], seals: number[], provenance: Provenance[]}} LayerSeries */
 /** @typedef {{root: HTMLElement, data: any, state: any, redraw: () => void, render: () => void}} View */

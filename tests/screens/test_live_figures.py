@@ -1,0 +1,172 @@
+"""Plain data of the live figures: what is no number, what is masked, what is constant or empty."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from app.figures.depth import Read, depth_figure
+from app.figures.encode import EXACT_CELLS, HIGHEST, LOWEST, encode, levels, spread, statistics
+from app.figures.heat import Group, Panel, Rows, heat_figure, reduce_columns, window
+from app.figures.live import Shown, Tokens, live_figure
+from app.figures.matrix import matrix
+from app.figures.numerals import power, share_of_scale
+from app.figures.surprise import most_likely, surprises
+from app.figures.thumbs import SIDE, thumb
+
+SHARED = {
+    "node": "a/b",
+    "layer": 0,
+    "run": "0" * 12,
+    "name": "x",
+    "token": None,
+    "ask_token": False,
+    "tools": {"heads": 0, "head": None, "tokens": None, "token": None},
+    "provenance": [],
+}
+
+
+def one_panel(values, **more):
+    group = Group(name="feature", word="feature", size=values.shape[1])
+    panel = Panel(symbol="x", values=values, groups=(group,), **more)
+    rows = Rows(word="position", labels=tuple(map(str, range(values.shape[0]))))
+    return heat_figure([panel], rows, **SHARED)["panels"][0]
+
+
+def decoded(panel):
+    return np.frombuffer(base64.b64decode(panel["values"]["b64"]), dtype="<f4")
+
+
+def test_values_reach_the_browser_bit_for_bit():
+    values = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert np.array_equal(decoded(one_panel(values)), values.ravel())
+
+
+def test_more_cells_than_can_be_exact_come_in_levels_with_codes_for_what_is_no_number():
+    values = np.linspace(-1, 1, EXACT_CELLS + 1, dtype=np.float32)[None]
+    assert encode(values, 1.0, signed=True)["form"] == "uint8"
+    odd = np.array([[np.nan, -np.inf, np.inf, -9, 9, 0]], dtype=np.float32)
+    assert levels(odd, -1.0, 1.0).tolist() == [[0, 1, 2, LOWEST, HIGHEST, 129]]
+
+
+def test_what_is_no_number_is_counted_and_left_out_of_the_statistics():
+    values = np.array([[np.nan, np.inf, -np.inf, 1.0, 3.0]], dtype=np.float32)
+    counted = statistics(values)
+    assert (counted["nan"], counted["above"], counted["below"], counted["count"]) == (1, 1, 1, 2)
+    assert (counted["min"], counted["max"], counted["mean"]) == (1.0, 3.0, 2.0)
+    assert spread(values) == pytest.approx(3 * np.sqrt(5.0))
+
+
+@pytest.mark.parametrize("fill", [np.nan, np.inf, 0.0, 2.5])
+def test_a_tensor_of_one_value_everywhere_is_drawn(fill):
+    panel = one_panel(np.full((3, 4), fill, dtype=np.float32))
+    assert panel["constant"] == (fill if np.isfinite(fill) else None)
+    assert np.isfinite(panel["bounds"]["this"])
+
+
+def test_a_tensor_without_values_is_said_to_be_empty():
+    panel = one_panel(np.zeros((0, 4), dtype=np.float32))
+    assert panel["statistics"]["count"] == 0
+    assert panel["constant"] is None
+
+
+def test_cells_after_their_own_position_are_masked_and_not_counted():
+    panel = one_panel(np.ones((3, 3), dtype=np.float32), causal_from=0)
+    assert panel["statistics"]["masked"] == 3
+    assert panel["statistics"]["count"] == 6
+
+
+def test_a_long_run_is_shown_around_the_chosen_token():
+    assert window(100, None) == (0, 100)
+    assert window(2_000, None) == (1_872, 2_000)
+    first, last = window(2_000, 700)
+    assert last - first == 128
+    assert first <= 700 < last
+
+
+def test_reduced_columns_keep_the_value_of_largest_magnitude():
+    values = np.array([[1.0, -5.0, 2.0, np.nan, 3.0]])
+    small, factor = reduce_columns(values, most=3)
+    assert factor == 2
+    assert small[0, 0] == -5.0
+    assert np.isnan(small[0, 1])
+
+
+def test_the_state_is_shown_for_one_head_at_the_last_border():
+    values = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
+    shown = matrix(values, ("border", "head", "d_value", "d_key"), head=1)
+    assert np.array_equal(shown.values, values[1, 1])
+    assert shown.held == (("border", 1), ("head", 1))
+
+
+def test_a_head_that_is_not_there_is_answered_with_the_heads_that_are():
+    with pytest.raises(LookupError, match="axis of 3"):
+        matrix(np.zeros((2, 3, 4)), ("pos", "head", "d_key"), head=3)
+
+
+def test_taps_with_equal_rows_share_one_picture():
+    tokens = Tokens(labels=("a", "b", "c"), ids=(1, 2, 3), new_from=2)
+    shown = [
+        Shown(tap="A.k", symbol="k", stream="key", dims=("src", "d_qk"), values=np.ones((3, 6))),
+        Shown(
+            tap="A.v", symbol="v", stream="value", dims=("src", "d_value"), values=np.ones((3, 4))
+        ),
+        Shown(tap="A.w", symbol="w", stream="query", dims=("d_model",), values=np.ones(8)),
+    ]
+    first, second = live_figure(shown, tokens, None, **SHARED)
+    assert [panel["symbol"] for panel in first["panels"]] == ["k", "v"]
+    assert first["rows"]["labels"] == ["a", "b", "c"]
+    assert [panel["symbol"] for panel in second["panels"]] == ["w"]
+
+
+def test_equal_tokens_keep_a_row_each():
+    tokens = Tokens(labels=("the", "cat", "the"), ids=(5, 6, 5), new_from=None)
+    shown = [Shown(tap="A.x", symbol="x", stream="", dims=("pos", "d_model"), values=np.eye(3))]
+    figure = live_figure(shown, tokens, None, **SHARED)[0]
+    assert figure["rows"]["labels"] == ["the", "cat", "the"]
+
+
+def test_weights_over_depth_put_the_running_sum_last_and_leave_absent_sources_empty():
+    reads = [
+        Read(layer=0, place="feed-forward", scores=np.zeros((2, 2)), weights=np.full((2, 2), 0.5)),
+        Read(layer=1, place="attention", scores=np.zeros((2, 2)), weights=np.full((2, 2), 0.5)),
+        Read(layer=None, place="output", scores=np.zeros((2, 3)), weights=np.full((2, 3), 1 / 3)),
+    ]
+    figure = depth_figure(reads, block=2, layers=2, chosen=2, tokens={}, **SHARED)
+    assert [source["title"] for source in figure["sources"]] == [
+        "embedding",
+        "layers 0–1",
+        "running sum",
+    ]
+    assert [read["has"] for read in figure["reads"]] == [
+        [True, False, True],
+        [True, False, True],
+        [True, True, True],
+    ]
+    assert [read["seals"] for read in figure["reads"]] == [True, False, False]
+
+
+def test_errors_stand_on_a_logarithmic_gauge():
+    assert share_of_scale(1e-9) == 0
+    assert share_of_scale(1e-6) == pytest.approx(0.5)
+    assert share_of_scale(1.0) == share_of_scale(float("nan")) == 1
+    assert power(3.1e-7) == "3.1\u2009·\u200910<sup>−7</sup>"
+    assert power(0) == "0"
+
+
+def test_surprise_is_the_negative_log_chance_of_the_token_that_came():
+    logits = np.log(np.array([[0.5, 0.5], [0.25, 0.75], [0.1, 0.9]]))
+    assert surprises(logits, np.array([0, 1, 0])) == pytest.approx(-np.log([0.5, 0.25]))
+    assert most_likely(logits[1], 1) == [(1, pytest.approx(0.75))]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 500), (200, 7), (64, 64)])
+def test_small_pictures_stay_small_and_keep_the_extremes(shape):
+    values = np.zeros(shape)
+    values[-1, -1] = -4.0
+    made = thumb(values)
+    codes = np.frombuffer(base64.b64decode(made["b64"]), dtype=np.uint8)
+    assert made["w"] <= SIDE
+    assert made["h"] <= SIDE
+    assert codes.size == made["w"] * made["h"]
+    assert codes.min() < 127

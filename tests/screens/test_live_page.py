@@ -1,0 +1,121 @@
+"""The live half in Streamlit: the example at once, prompts that run, pickers, words for faults."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.runs import shared_store
+
+SCRIPT = Path(__file__).with_name("live_page.py")
+
+
+def open_page(**parameters):
+    page = AppTest.from_file(str(SCRIPT), default_timeout=120)
+    for name, value in parameters.items():
+        page.query_params[name] = str(value)
+    page.run()
+    assert not page.exception, page.exception
+    return page
+
+
+def written(page) -> str:
+    """All HTML of the page."""
+    return "\n".join(element.proto.body for element in page.get("html"))
+
+
+def press_run(page, prompt, new=1):
+    page.sidebar.text_area(key="prompt").set_value(prompt)
+    page.sidebar.number_input(key="new").set_value(new)
+    page.sidebar.button[0].set_value(True).run()
+    assert not page.exception, page.exception
+    return written(page)
+
+
+def test_a_first_visitor_sees_the_stored_example_with_its_proof():
+    page = open_page(node="mla/kv_cache")
+    text = written(page)
+    assert "stored run" in text
+    assert shared_store().example().run_id[:6] in text
+    assert "values counted in the cache = values predicted" in text
+    assert "✓ pass" in text
+    assert "✗" not in text
+    assert page.sidebar.text_area(key="prompt").value
+
+
+def test_a_typed_prompt_runs_on_the_first_click_and_takes_the_place_of_the_example():
+    page = open_page(node="mla/k_shared")
+    text = press_run(page, "first click")
+    assert "stored run" not in text
+    assert "13 positions" in text
+    assert "14 positions" in press_run(page, "second click")
+
+
+def test_an_empty_prompt_runs_nothing_and_shows_nothing_old():
+    text = press_run(open_page(node="mla/k_shared"), "")
+    assert "The prompt is empty" in text
+    assert "Live tensor" not in text
+
+
+def test_a_prompt_beyond_the_bound_is_refused_with_its_count():
+    page = open_page(node="mla/k_shared")
+    text = press_run(page, "x" * 2_500)
+    assert "The prompt has 2,501 tokens; a run takes up to 2,048." in text
+    assert "2,501 of 2,048 tokens, 453 too many" in page.sidebar.caption[0].value
+
+
+def test_markup_in_a_prompt_is_shown_and_never_becomes_markup():
+    prompt = "<img src=x onerror=alert(1)> <bos> $x$"
+    text = press_run(open_page(node="mla/k_shared"), prompt)
+    assert "<img" not in text
+    assert "Live tensor" in text
+
+
+def test_an_address_with_a_prompt_runs_it():
+    text = written(open_page(node="mla/k_shared", prompt="from a link", new=0))
+    assert "12 positions" in text
+
+
+def test_a_run_that_is_gone_is_made_again_from_its_prompt_and_that_is_said():
+    text = written(open_page(node="mla/k_shared", prompt="gone with it", new=0, run="abcdef123456"))
+    assert "Run abcdef is gone from this server; its prompt is run again." in text
+    assert "13 positions" in text
+
+
+def test_a_run_that_is_gone_without_its_prompt_says_what_to_do():
+    text = written(open_page(node="mla/k_shared", run="abcdef123456"))
+    assert "Run abcdef is gone" in text
+    assert "Put the prompt in the box" in text
+
+
+def test_the_step_of_prefill_shows_the_prompt_alone():
+    example = shared_store().example()
+    text = written(open_page(node="mla/k_shared", phase="prefill"))
+    assert f"{example.prompt_length} positions" in text
+
+
+def test_the_layer_picker_offers_the_layers_that_have_the_node():
+    page = open_page(node="mla/k_shared", layer=7)
+    slider = page.sidebar.select_slider(key="layer")
+    assert slider.value == 7
+    slider.set_value(11).run()
+    assert not page.exception
+    assert "layer 11" in written(page)
+
+
+@pytest.mark.parametrize(
+    "node", ["kda/state", "attn_res/mix", "moe/pick", "head/logits", "kda/layers"]
+)
+def test_every_kind_of_figure_opens(node):
+    text = written(open_page(node=node))
+    assert "Live tensor" in text or "Weights over depth" in text
+
+
+@pytest.mark.parametrize("step", [-1, 999])
+def test_a_step_that_is_not_there_is_held_within_the_run(step):
+    assert "Live tensor" in written(open_page(node="mla/k_shared", step=step))
+
+
+def test_a_head_that_is_not_there_is_answered_in_words():
+    text = written(open_page(node="mla/kv_cache", head=99))
+    assert "heads 0 to 3" in text
