@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from annotations.node import Source
@@ -194,7 +194,8 @@ def _outside(source: Source, text: str) -> list[str]:
     return [f"{source.within} is lines {a}-{b}, and {source.lines} reach beyond it"]
 
 
-def definitions(text: str) -> list[tuple[str, tuple[int, int]]]:
+@lru_cache(maxsize=8)
+def definitions(text: str) -> tuple[tuple[str, tuple[int, int]], ...]:
     """Dotted name and lines, decorators included, of every class and function of a Python file."""
     found: list[tuple[str, tuple[int, int]]] = []
 
@@ -211,8 +212,8 @@ def definitions(text: str) -> list[tuple[str, tuple[int, int]]]:
     try:
         walk(ast.parse(text), "")
     except SyntaxError:
-        return []
-    return found
+        return ()
+    return tuple(found)
 
 
 def wrong_commit(pin: Pin, path: str, file: Path) -> str:
