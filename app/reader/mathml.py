@@ -100,6 +100,7 @@ def _inner(tex: str) -> str:
     # the library's own string form undoes the escaping of texts
     math = tostring(convert_to_element(tex), encoding="unicode")
     math = math.replace("&amp;#x", "&#x").replace("&amp;amp;", "&amp;")
+    math = math.replace("<mover>", '<mover accent="true">')
     body = math[math.index(">") + 1 : math.rindex("</math>")]
     return body.removeprefix("<mrow>").removesuffix("</mrow>")
 

@@ -9,6 +9,7 @@ from annotations.outline import Entry, breadcrumb
 from app.reader.context import LONG_NAMES, NAMES, Reading
 from app.reader.cost_view import KeptRow, KeptView, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
+from app.reader.kept_words import LabelledFact, appended, kept_facts, sentences
 from app.reader.mathml import mathml
 from app.reader.numbers import show_int, span
 from app.reader.render import render
@@ -21,12 +22,6 @@ WIDEST_BAR = 192
 KEPT = ("kv_cache", "kda_state", "cache")
 """Values of a node's `cost` that ask for the table of what layers keep."""
 OCCURS = {"mixed": "Reads in", "seals": "Seals in"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelledFact:
-    label: str
-    value: Markup | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,16 +130,24 @@ class Page:
         widest = max((sum(p.size for p in r.parts) for r in self.rows if r.parts), default=1)
         return round(WIDEST_BAR * sum(part.size for part in row.parts) / widest)
 
+    def draws_parts(self, at: int) -> bool:
+        """A bar for the first row of each make-up; a later row names the pieces."""
+        return all(row.parts != self.rows[at].parts for row in self.rows[:at])
+
+    def names_parts(self, at: int) -> bool:
+        return all(row.parts != self.rows[at].parts for row in self.rows[at + 1 :])
+
     @property
     def facts(self) -> list[LabelledFact]:
         own = self._own_form()
         if own is not None:
-            found = _kept_facts(own)
+            found = kept_facts(own)
         else:
             found = [LabelledFact(label="Parameters here", value=show_int(self.parameters))]
         if self.entry.node.startswith("attn_res/"):
             found += self._residual_facts()
-        if (size := written_bytes(self.reading, self.rows)) is not None:
+        size = appended(own) if own else written_bytes(self.reading, self.rows)
+        if size is not None:
             found.append(LabelledFact(label="Written by this call", value=span(size, "bytes")))
         if self.node.kind.startswith("state"):
             longest = show_int(self.reading.config.max_position_embeddings)
@@ -169,48 +172,7 @@ class Page:
 
     @property
     def kept_words(self) -> list[Markup]:
-        """What the crossing chart says, in sentences."""
-        if self.kept is None:
-            return []
-        form = {row.stream: row for row in self.kept.rows}
-        said = []
-        if (big := form.get("key")) and (state := form.get("state")):
-            said.append(
-                Markup('<b data-f="{}" data-b="1" data-over="{}" data-fmt="times">{}</b>').format(
-                    big.values.text(),
-                    state.values.text(),
-                    f"{big.values.at() / state.values.at():.1f} times",
-                )
-                + " what a KDA layer keeps, in values."
-            )
-        for crossing in self.kept.crossings:
-            said.append(
-                Markup("The {} <b>{}</b> positions on.").format(
-                    crossing.means.removesuffix(" from here") + " from", show_int(crossing.at)
-                )
-            )
-        if "kda" in self.reading.config.mixers:
-            said.append(
-                Markup(
-                    "In bytes it takes {} positions, and {} in the latent form: "
-                    "the KDA state is float32."
-                ).format(
-                    *(
-                        show_int(fact(name, self.reading.config).value)
-                        for name in ("kv_bytes_exceed_kda_from", "latent_bytes_exceed_kda_from")
-                    )
-                )
-            )
-        if big and (small := form.get("latent")):
-            said.append(
-                Markup(
-                    "Each decoded token reads the whole cache: <b>{}</b> over the {} layers, "
-                    "or {} in the latent form."
-                ).format(
-                    span(big.total_bytes, "bytes"), big.layers, span(small.total_bytes, "bytes")
-                )
-            )
-        return said
+        return sentences(self.reading, self.kept) if self.kept else []
 
     @property
     def work(self) -> Work | None:
@@ -289,17 +251,3 @@ class Page:
 
     def body(self) -> str:
         return str(render("node_body.html.j2", self))
-
-
-def _kept_facts(row: KeptRow) -> list[LabelledFact]:
-    if not row.per_position:
-        return [
-            LabelledFact(label="Kept by a layer", value=f"{show_int(row.values.at())} values"),
-            LabelledFact(label="In bytes", value=span(row.bytes, "bytes")),
-            LabelledFact(label="Grows with", value="batch only"),
-        ]
-    return [
-        LabelledFact(label="Kept per position", value=f"{show_int(row.per_position)} values"),
-        LabelledFact(label="In bfloat16", value=f"{show_int(2 * row.per_position)} B"),
-        LabelledFact(label="Grows with", value="context × batch"),
-    ]

@@ -190,6 +190,7 @@ def _nodes(
             "where": page.where,
             "occurs": page.occurs,
             "stream": page.stream,
+            "seals": entry.node.startswith("attn_res/"),
             "head": page.head(),
             "from": into.get(key, []),
             "to": out.get(key, []),

@@ -1,6 +1,6 @@
 """In and out of a node: named axes, their sizes for the model, and what features are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -34,6 +34,13 @@ PARTS = {
     "d_kv_up": (("content key", "d_nope"), ("value", "d_value")),
 }
 """Feature axes that are two pieces side by side."""
+PIECES = {
+    "d_value": "value",
+    "d_nope": "content",
+    "d_shared": "shared",
+    "d_kv_latent": "latent",
+    "d_qk": "key",
+}
 SEGMENT = 512
 """Rows after which a prefill keeps the recurrent state."""
 
@@ -96,7 +103,18 @@ def product(a: Formula, b: Formula) -> Formula:
 def rows(reading: Reading, entry: Entry, node: Node) -> tuple[Row, ...]:
     """Inputs first, then outputs, in the order that the node states them."""
     sides = [("in", tex) for tex in node.inputs] + [("out", tex) for tex in node.outputs]
-    return tuple(_row(reading, entry, node, side, tex) for side, tex in sides)
+    table = tuple(_row(reading, entry, node, side, tex) for side, tex in sides)
+    if not any(row.parts for row in table):
+        return table
+    return tuple(row if row.parts else _whole(row) for row in table)
+
+
+def _whole(row: Row) -> Row:
+    """A row beside divided ones: its features as one piece, where they have a short name."""
+    axis = row.axes.get("feature")
+    if axis is None or axis.word not in PIECES or not axis.size.constant:
+        return row
+    return replace(row, parts=(Part(name=PIECES[axis.word], size=int(axis.size.at()), share=1.0),))
 
 
 def _row(reading: Reading, entry: Entry, node: Node, side: str, tex: str) -> Row:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.components.reader import SCRIPTS, joined_script
+from app.components.reader import SCRIPTS, joined_script, joined_style
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPONENTS = ROOT / "app" / "components"
@@ -56,5 +56,5 @@ def test_the_browser_never_answers_through_a_component_value():
 
 
 def test_the_style_sheet_is_not_taken_for_a_path():
-    css = (COMPONENTS / "reader/reader.css").read_text()
+    css = joined_style()
     assert "\n" in css.strip()

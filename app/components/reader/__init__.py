@@ -14,13 +14,23 @@ Mount = Literal["outline", "tree", "bar", "above", "below"]
 
 def joined_script() -> str:
     """The module that the browser loads."""
-    return "\n".join((HERE / "js" / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return _joined("js")
+
+
+def joined_style() -> str:
+    """The style sheet of all mounts."""
+    return _joined("css")
+
+
+def _joined(kind: str) -> str:
+    files = sorted((HERE / kind).glob(f"*.{kind}"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 
 _reader = component(
     "kimiscope_reader",
     html=(HERE / "reader.html").read_text(encoding="utf-8"),
-    css=(HERE / "reader.css").read_text(encoding="utf-8"),
+    css=joined_style(),
     js=joined_script(),
     isolate_styles=False,
 )

@@ -18,10 +18,10 @@ function layerStrip(root) {
   const draw = (/** @type {string} */ what) => {
     if (what === "numbers") return;
     const shown = releasedLayer(shownLayer());
-    box.innerHTML = stripSvg(layers, holding, shown, page.stream);
+    box.innerHTML = stripSvg(layers, holding, shown, page);
     box.setAttribute("aria-valuenow", String(shown));
     box.setAttribute("aria-valuetext", `layer ${shown} of ${KS.payload.name}, running layer ${shownLayer()} of ${runningLayers().name}`);
-    if (title) title.textContent = `${page.occurs} ${holding.length} of ${count} layers; shown: layer ${shown}${page.where === "seals" || page.seals ? ". Seals are tall" : ""}`;
+    if (title) title.textContent = `${page.occurs} ${holding.length} of ${count} layers; shown: layer ${shown}${page.seals && layers.block !== null ? ". Marks above: seals" : ""}`;
   };
   box.addEventListener("click", (event) => {
     const frame = box.getBoundingClientRect();
@@ -39,8 +39,8 @@ function layerStrip(root) {
   return { draw };
 }
 
-/** @param {Layers} layers @param {number[]} holding @param {number} shown @param {string} stream */
-function stripSvg(layers, holding, shown, stream) {
+/** @param {Layers} layers @param {number[]} holding @param {number} shown @param {any} page */
+function stripSvg(layers, holding, shown, page) {
   const count = layers.mixers.length;
   const step = STRIP_WIDE / count;
   const held = new Set(holding);
@@ -49,9 +49,9 @@ function stripSvg(layers, holding, shown, stream) {
     const wide = Math.max(1.2, held.has(i) ? step * 0.66 : step * 0.33);
     const x = i * step + (step - wide) / 2;
     svg += held.has(i)
-      ? `<rect x="${x}" y="2" width="${wide}" height="14" fill="var(--${stream || "ink"})"/>`
+      ? `<rect x="${x}" y="2" width="${wide}" height="14" fill="var(--${page.stream || "ink"})"/>`
       : `<rect x="${x}" y="6" width="${wide}" height="6" fill="var(--faint)" opacity=".55"/>`;
-    if (layers.block !== null && i % layers.block === 0) svg += `<rect x="${x}" y="0" width="${Math.max(1.2, step * 0.5)}" height="2" fill="var(--ink)"/>`;
+    if (page.seals && layers.block !== null && i % layers.block === 0) svg += `<rect x="${x}" y="-2" width="${Math.max(1.6, step * 0.66)}" height="3" fill="var(--ink)"/>`;
   }
   const at = (shown + 0.5) * step;
   return `<svg viewBox="0 0 ${STRIP_WIDE} 22" preserveAspectRatio="none" aria-hidden="true">${svg}<path d="M${at - 3.5} 22h7l-3.5 -4z" fill="var(--ink)"/></svg>`;
