@@ -132,6 +132,10 @@ def _elsewhere(form: Node, model: str, present: Collection[str]) -> Iterator[str
     for symbol in form.symbols:
         if symbol.node and target(symbol.node)[0] not in present:
             yield f"symbol {symbol.tex!r} points at {symbol.node}, which {model} has not"
+    for text in (form.lede, form.prose, form.remark, form.look):
+        for link in links(text):
+            if link.node not in present:
+                yield f"links to {link.node}, which {model} has not"
     if not any(source.pin == model or source.pin not in MODELS for source in form.sources):
         yield f"no source is about {model}"
 

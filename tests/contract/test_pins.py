@@ -14,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 from annotations import fetch as fetching
+from annotations.__main__ import main
 from annotations.fetch import check, fetch, unreachable, wanted
 from annotations.loader import load_nodes
 from annotations.node import Source
@@ -297,3 +298,22 @@ def test_check_reports_every_file_that_is_not_here(tmp_path):
     faults = check(nodes, tmp_path)
     assert len(faults) == len(wanted(nodes))
     assert all("unchecked" in fault for fault in faults)
+
+
+def test_the_command_says_each_fault_once_and_fails(tmp_path, capsys):
+    assert main(["check", "--folder", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "holds no k3/config.json" in said.err
+    assert len(set(said.err.splitlines())) == len(said.err.splitlines())
+    assert said.out == ""
+
+
+def test_the_command_lists_what_it_could_not_fetch(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(fetching, "unreachable", lambda url: f"{url} cannot be reached.")
+    monkeypatch.setenv("KIMISCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr("annotations.fetch.cached_path", lambda pin, path: None)
+    assert main(["fetch", "--folder", str(tmp_path / "copy")]) == 1
+    said = capsys.readouterr()
+    assert all(line.startswith("failed") for line in said.out.splitlines())
+    assert "moonshotai/Kimi-K3@f831ab668142" in said.out
+    assert "cannot be reached" in said.err
