@@ -29,6 +29,11 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def style() -> None:
+    """The style sheet of the live half; the sidebar asks for it, so that every page has it."""
+    st.html(HERE / "live.css")
+
+
 def draw(template: str, **values: Any) -> None:
     """Put a template on the page."""
     st.html(render(template, **values))

@@ -5,7 +5,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.prompt_count.mount import prompt_count
 from app.panels.follow import follow, note_sent
+from app.panels.html import draw, style
 from app.panels.reader_id import reader_id
 from app.panels.run_choice import NEW_TOKENS, choose, request_of
 from app.panels.waiting import STOPPED
@@ -14,6 +16,8 @@ from app.run_engine import tokenizer_of
 from app.run_request import LONGEST_PROMPT, MOST_NEW_TOKENS
 from app.runs import RunStore
 from app.state import LONGEST_PROMPT_IN_URL, SOURCES, Selection
+from model.presets import preset
+from model.tokenizer import Tokenizer
 
 Url = dict[str, str | int | None]
 LONGEST_TEXT = 20_000
@@ -22,12 +26,13 @@ ASKED = "asked"
 
 def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     """Source, prompt and Run. Returns the selection as the reader has it, and what to write."""
+    style()
     selection = _with_asked(selection)
     shown = _shown_run(selection, store)
     follow("source", selection.source)
     follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
     follow("new", selection.new if selection.new is not None else _new_of(shown))
-    with st.form("run-form", border=False, enter_to_submit=False):
+    with st.form("run-form", border=False):
         source = st.selectbox("Running", SOURCES, key="source")
         prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
         left, right = st.columns([3, 2], vertical_alignment="bottom")
@@ -35,7 +40,9 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
             new = int(st.number_input("New tokens", 0, MOST_NEW_TOKENS, key="new"))
         with right:
             pressed = st.form_submit_button("Run", key="run", type="primary")
-    st.caption(_count(source, prompt))
+    tokenizer = tokenizer_of(source)
+    prompt_count(LONGEST_PROMPT, by_bytes=tokenizer is not None and is_by_bytes(tokenizer))
+    draw("run_words.html", count=_count(source, prompt), run=shown)
     if not pressed:
         return selection, {}
     st.session_state.pop(STOPPED, None)
@@ -68,11 +75,15 @@ def place_pickers(selection: Selection, place: Place, store: RunStore) -> tuple[
         follow("layer", place.layer)
         if st.session_state["layer"] not in place.layers:
             st.session_state["layer"] = place.layer
-        layer = (
-            st.select_slider("Layer", place.layers, key="layer")
-            if len(place.layers) > 1
-            else place.layer
-        )
+        layer = place.layer
+        if len(place.layers) > 1:
+            mixers = preset(selection.source).mixers
+            layer = st.select_slider(
+                "Layer",
+                place.layers,
+                key="layer",
+                format_func=lambda i: f"{i}, {mixers[i].upper()}",
+            )
         if layer != place.layer:
             selection, url = replace(selection, layer=layer), url | {"layer": layer}
             note_sent("layer", layer)
@@ -86,7 +97,7 @@ def place_pickers(selection: Selection, place: Place, store: RunStore) -> tuple[
         step = st.select_slider("Step", range(steps), key="step", format_func=_step_word)
         if step != current:
             selection = replace(selection, step=step, phase="decode" if step else "prefill")
-            url = url | {"step": step, "phase": selection.phase}
+            url = url | {"step": step, "phase": None if step else "prefill"}
             note_sent("step", step)
     return selection, url
 
@@ -117,6 +128,11 @@ def _text_of(run: Any | None) -> str:
 
 def _new_of(run: Any | None) -> int:
     return NEW_TOKENS if run is None else run.steps - 1
+
+
+def is_by_bytes(tokenizer: Tokenizer) -> bool:
+    """Whether every byte of a text is a token, so that the browser can count while one types."""
+    return len(tokenizer.encode("aé the the")) == len("aé the the".encode())
 
 
 def _count(source: str, prompt: str) -> str:

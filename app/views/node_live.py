@@ -1,7 +1,6 @@
 """The live half of a node: its tensor in the run of the address, and the proof."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -21,15 +20,12 @@ from app.run_taps import find_taps, live_taps
 from app.runs import RunStore
 from app.state import Selection
 
-STYLE = Path(__file__).parent.parent / "panels" / "live.css"
-
 
 @st.fragment
 def node_live(
     selection: Selection, place: Place, nodes: Mapping[str, Node], store: RunStore
 ) -> None:
     """Draw the live half. Waits where the run is not finished, so fill what stands below first."""
-    st.html(STYLE)
     slot = st.empty()
     run = _run(selection, store, slot)
     if run is None:

@@ -50,10 +50,11 @@ function savePng({ data, root }) {
     if (at.width) brush.drawImage(canvas, at.left - frame.left, at.top - frame.top, at.width, at.height);
   }
   brush.textBaseline = "middle";
-  for (const text of stage.querySelectorAll(".row, .heading")) {
+  for (const text of stage.querySelectorAll(".row, .heading, .end")) {
     const at = text.getBoundingClientRect(), style = getComputedStyle(text);
     brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-    brush.fillStyle = style.color;
+    // the chosen token is paper on ink, and only its word is drawn here
+    brush.fillStyle = text.getAttribute("aria-pressed") === "true" ? token(root, "ink") : style.color;
     brush.textAlign = text.classList.contains("row") ? "right" : "left";
     brush.fillText(text.textContent, (brush.textAlign === "right" ? at.right - 3 : at.left) - frame.left, (at.top + at.bottom) / 2 - frame.top);
   }

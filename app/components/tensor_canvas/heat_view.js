@@ -186,8 +186,8 @@ function scales(root, data, plan, bound) {
     }
     bar.style.width = (plan.phone || at.width < 320 ? Math.max(60, Math.min(120, at.width - 150)) : 176) + "px";
     const words = plan.phone || at.width < 320 ? "" : " " + panel.scale_word;
-    return make("div", { class: "scale", style: place }, panel.signed ? brief(-end) : "0", bar,
-      (panel.signed ? "+" : "") + brief(end) + words);
+    return make("div", { class: "scale", style: place }, make("span", { class: "end" }, panel.signed ? brief(-end) : "0"), bar,
+      make("span", { class: "end" }, (panel.signed ? "+" : "") + brief(end) + words));
   });
 }
 

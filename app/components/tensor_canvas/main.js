@@ -23,12 +23,13 @@ function mount(parent) {
         view.state.lock = view.state.hover = view.state.read = null;
       }
       if (!before || before.token !== data.token || before.run !== data.run) view.state.token = data.token;
+      root.classList.remove("stale");
+      document.querySelector(".st-key-live")?.removeAttribute("data-stale");
       view.render();
     },
     render() {
-      root.classList.remove("stale");
-      document.querySelector(".st-key-live")?.removeAttribute("data-stale");
       root.replaceChildren();
+      Object.assign(root.dataset, { node: view.data.node, layer: view.data.layer, run: view.data.run });
       FIGURES[view.data.kind](view);
     },
   };

@@ -1,0 +1,18 @@
+"""The number of tokens beside the prompt, while one types."""
+
+from pathlib import Path
+
+from streamlit.components.v2 import component
+
+HERE = Path(__file__).parent
+
+_mount = component(
+    "kimiscope_prompt_count",
+    js=(HERE / "prompt_count.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
+)
+
+
+def prompt_count(limit: int, *, by_bytes: bool) -> None:
+    """Without `by_bytes` only the server can count, and does so at each run."""
+    _mount(data={"limit": limit, "by_bytes": by_bytes}, key="prompt-count")
