@@ -34,8 +34,12 @@ class Asked:
     """None of them: every equation."""
     layer: int | None = None
     at: str | None = None
+    also: tuple[str, ...] = ()
+    """Names of further equations, of this layer or of the whole model."""
 
     def concerns(self, identity: Any) -> bool:
+        if identity.name in self.also:
+            return True
         return not self.taps or not set(self.taps).isdisjoint(taps_of(identity))
 
 
@@ -70,14 +74,17 @@ def pick(rows: Iterable[CheckRow], asked: Asked) -> tuple[CheckRow, ...]:
     """Of stored rows, one a place, those asked for: the worst of each equation."""
     worst: dict[str, CheckRow] = {}
     for row in rows:
-        fits = not asked.taps or not set(asked.taps).isdisjoint(row.taps)
-        if asked.layer is not None and row.layer not in (asked.layer, None):
-            fits = False
-        if asked.at is not None and row.at != asked.at:
-            fits = False
-        if fits and (row.name not in worst or not row.error <= worst[row.name].error):
+        if _fits(row, asked) and (row.name not in worst or not row.error <= worst[row.name].error):
             worst[row.name] = row
     return tuple(worst.values())
+
+
+def _fits(row: CheckRow, asked: Asked) -> bool:
+    if row.name in asked.also:
+        return row.layer in (asked.layer, None)
+    is_here = asked.layer is None or row.layer == asked.layer
+    is_at = asked.at is None or row.at == asked.at
+    return is_here and is_at and (not asked.taps or not set(asked.taps).isdisjoint(row.taps))
 
 
 def save_checks(path: Path, run_id: str, rows: Sequence[CheckRow]) -> None:

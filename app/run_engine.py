@@ -15,6 +15,7 @@ from model.tokenizer import Tokenizer, tokenizer_for
 EXAMPLE = Path(__file__).parent / "example" / "run.safetensors"
 WEIGHTS = Path(__file__).parent.parent / "model" / "weights"
 MOST_MODELS = 2
+WHOLE = "KimiLM"
 
 
 class ModelEngine:
@@ -55,9 +56,13 @@ class ModelEngine:
             return pick(stored, asked)
         from model.identities.registry import IDENTITIES, check
 
-        names = [name for name, item in IDENTITIES.items() if asked.concerns(item)]
+        concerned = {name: item for name, item in IDENTITIES.items() if asked.concerns(item)}
+        here = [name for name, item in concerned.items() if not _is_far(item, asked)]
+        far = [name for name in concerned if name not in here]
         whole = self.complete(run)
-        results = check(whole, whole.model, layer=asked.layer, names=names, at=asked.at)
+        results = check(whole, whole.model, layer=asked.layer, names=here, at=asked.at)
+        if far:
+            results += check(whole, whole.model, names=far, at="")
         return tuple(check_row(result, IDENTITIES[result.name]) for result in results)
 
     def example(self) -> StoredRun | None:
@@ -99,6 +104,11 @@ class ModelEngine:
                     self._models.pop(next(iter(self._models)))
                 self._models[source] = load(source)
             return self._models[source]
+
+
+def _is_far(identity: Any, asked: Asked) -> bool:
+    """An equation of the whole model on the page of a layer."""
+    return asked.layer is not None and identity.name in asked.also and identity.owner == WHOLE
 
 
 @cache

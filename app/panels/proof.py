@@ -17,6 +17,8 @@ KEEPING = {
     "KimiDeltaAttention.state",
 }
 """Taps of what a layer keeps between calls."""
+ALSO = ("mla_absorbed", "prefill_is_decode")
+"""Equations that say that keeping it changes nothing."""
 
 
 def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
@@ -29,7 +31,8 @@ def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
     place = places.pop() if len(places) == 1 else ""
     # no path leads to the layer itself, the empty one to the model itself
     at = place or (None if is_layered else "")
-    return Asked(taps=names, layer=spot.layer if is_layered else None, at=at)
+    also = () if KEEPING.isdisjoint(names) else ALSO
+    return Asked(taps=names, layer=spot.layer if is_layered else None, at=at, also=also)
 
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
@@ -56,8 +59,8 @@ NOTHING = (
 
 def _row(row: CheckRow) -> dict[str, Any]:
     where = f"worst of {row.places}, at step {row.step}" if row.places > 1 else ""
-    if row.places > 1 and row.layer is not None:
-        where += f" of layer {row.layer}"
+    if row.owner == "KimiLM":
+        where = f"{where}, whole model" if where else "whole model"
     return {
         "title": row.title,
         "where": f"{where}: {row.detail}" if row.detail else where,

@@ -13,6 +13,7 @@ from app.panels.proof import asked_of
 from app.panels.run_news import run_news
 from app.place import place_of
 from app.run_checks import Asked, check_row
+from app.run_engine import ModelEngine
 from app.run_taps import find_taps, live_taps
 from app.state import Selection
 from model.identities.registry import IDENTITIES, check
@@ -129,3 +130,13 @@ def test_every_tap_on_a_page_that_an_equation_gives_is_proved_there(entry, model
 def test_asking_for_no_taps_means_every_equation():
     assert all(Asked(taps=()).concerns(item) for item in IDENTITIES.values())
     assert not replace(Asked(taps=("No.tap",))).concerns(IDENTITIES["embedding"])
+
+
+def test_pages_of_what_is_kept_also_say_that_keeping_it_changes_nothing(made):
+    entry = next(entry for entry in PLACES if entry.node == "mla/kv_cache")
+    spot = spot_at(entry, made)
+    taps = find_taps(spot.node, live_taps(spot.node), made.config, spot.layer, spot.at)
+    rows = ModelEngine().check(made, asked_of(spot, taps, is_layered=True))
+    assert {"mla_absorbed", "prefill_is_decode"} <= {row.name for row in rows}
+    assert all(row.passed for row in rows)
+    assert {row.layer for row in rows} <= {spot.layer, None}
