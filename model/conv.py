@@ -24,21 +24,24 @@ class ShortConvolution(nn.Module):
         """The convolved rows, and the last `lag` raw columns as the state after them."""
         raw = self.raw(x)
         if state is None:
-            before = raw.new_zeros(raw.shape[0], self.lag, raw.shape[2])
-        else:
-            before = state.transpose(1, 2)
-        columns = torch.cat([before, raw], dim=1)
+            state = raw.new_zeros(raw.shape[0], raw.shape[2], self.lag)
         # summed in float32, as the weights are kept
-        values, weight, pos = wide(columns), wide(self.weight[:, 0]), raw.shape[1]
-        if pos == 1:
-            total = (values[:, 1:] * weight.T).sum(1, keepdim=True)
+        weight = wide(self.weight[:, 0])
+        if raw.shape[1] == 1:
+            state = torch.cat([state[..., 1:], raw.mT], dim=-1)
+            total = (wide(state) * weight).sum(-1)[:, None]
         else:
-            total = values[:, 1 : 1 + pos] * weight[:, 0]
-            for w in range(1, self.lag):
-                total = torch.addcmul(total, values[:, 1 + w : 1 + w + pos], weight[:, w])
-        return self.convolved(F.silu(total).to(raw.dtype)), self.state(
-            self.last_columns(columns, rows)
-        )
+            columns = torch.cat([state.mT, raw], dim=1)
+            total = self.over_all_rows(wide(columns), weight)
+            state = self.last_columns(columns, rows)
+        return self.convolved(F.silu(total).to(raw.dtype)), self.state(state)
+
+    def over_all_rows(self, columns: Tensor, weight: Tensor) -> Tensor:
+        pos = columns.shape[1] - self.lag
+        total = columns[:, 1 : 1 + pos] * weight[:, 0]
+        for w in range(1, self.lag):
+            total = torch.addcmul(total, columns[:, 1 + w : 1 + w + pos], weight[:, w])
+        return total
 
     def last_columns(self, columns: Tensor, rows: Rows) -> Tensor:
         if rows.lengths is None:

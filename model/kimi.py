@@ -48,6 +48,9 @@ class KimiLM(nn.Module):
         self.lm_head = Linear(config.hidden_size, config.vocab_size)
         self.embedding = Tap("batch pos d_model")
         self.logits = Tap("batch pos vocab")
+        for module in self.modules():
+            # found at once as plain attributes, where torch would search a table for each
+            vars(module).update(module._modules)
 
     def forward(
         self,
