@@ -48,6 +48,20 @@ class Reading:
             found.setdefault((entry.node, entry.instance), entry)
         return found
 
+    @cached_property
+    def whole_modules(self) -> set[PlaceKey]:
+        """Groups that open a whole module: those below the layers, and their only children."""
+        found: set[PlaceKey] = set()
+        for entry in self.entries:
+            children = entry.children if entry.place == "all" and not entry.instance else ()
+            for group in children:
+                while group.children and group.instance:
+                    found.add((group.node, group.instance))
+                    if len(group.children) != 1:
+                        break
+                    group = group.children[0]
+        return found
+
     @property
     def tree(self) -> tuple[Entry, ...]:
         return outline(self.model)

@@ -8,6 +8,9 @@ from app.reader.context import Reading
 from app.reader.numbers import Formula, formula
 from model.cost import fact, kept, layer_total, module_parameters
 from model.cost_kept import Kind
+from model.cost_modules import LAYER, LM
+
+EXPERTS = "block_sparse_moe.experts."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +106,26 @@ def parameter_paths(reading: Reading, entry: Entry, node: Node) -> dict[str, int
     layer = reading.layer_of(entry)
     found: dict[str, int] = {}
     for symbol in node.symbols:
-        if symbol.param is None:
+        cls, _, rest = (symbol.param or "").partition(".")
+        owner = owner_path(reading, entry, cls) if rest else None
+        if owner is None:
             continue
-        _, _, rest = symbol.param.partition(".")
-        path = f"{entry.instance}.{rest}" if entry.instance else rest
+        path = f"{owner}.{rest}" if owner else rest
         try:
             found[path] = int(module_parameters(reading.config, path, layer).value)
         except LookupError:
+            # a model may lack what another has: an output gate, a latent
             continue
     return found
+
+
+def owner_path(reading: Reading, entry: Entry, cls: str) -> str | None:
+    """Path of the module of a class nearest to where it is spoken of; None where there is none."""
+    modules = reading.modules(entry)
+    paths = [path for path, module in modules.items() if module.cls == cls]
+    around = [path for path in paths if f"{entry.instance}.".startswith(f"{path}.")]
+    chosen = max(around, key=len) if around else paths[0] if len(paths) == 1 else None
+    return "" if chosen in (LAYER, LM) else chosen
 
 
 def all_parameters(reading: Reading, entry: Entry) -> dict[str, int]:
@@ -127,10 +141,14 @@ def all_parameters(reading: Reading, entry: Entry) -> dict[str, int]:
 
 def parameter_count(reading: Reading, entry: Entry) -> int:
     """How many parameters stand at an entry: a whole module's where it opens one, else its own."""
+    config = reading.config
     if entry.place == "all" and entry.children and not entry.instance:
-        return sum(layer_total(reading.config, i) for i in range(reading.config.num_hidden_layers))
-    if entry.children and entry.instance and (layer := reading.layer_of(entry)) is not None:
-        opens = all(child.instance.startswith(entry.instance) for child in entry.children)
-        if opens and entry.node.endswith("/layers"):
-            return int(module_parameters(reading.config, entry.instance, layer).value)
-    return sum(all_parameters(reading, entry).values())
+        return sum(layer_total(config, i) for i in range(config.num_hidden_layers))
+    layer = reading.layer_of(entry)
+    if (entry.node, entry.instance) in reading.whole_modules and layer is not None:
+        return int(module_parameters(config, entry.instance, layer).value)
+    counts = all_parameters(reading, entry)
+    if not entry.children and counts and all(path.startswith(EXPERTS) for path in counts):
+        # experts lie stacked, and a page of one of them counts one
+        return sum(counts.values()) // config.num_experts
+    return sum(counts.values())

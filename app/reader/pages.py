@@ -7,7 +7,7 @@ from markupsafe import Markup
 from annotations.node import Node, notes
 from annotations.outline import Entry, breadcrumb
 from app.reader.context import LONG_NAMES, NAMES, Reading
-from app.reader.cost_view import KeptRow, KeptView, kept_view, parameter_count
+from app.reader.cost_view import KeptRow, KeptView, all_parameters, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
 from app.reader.kept_words import LabelledFact, appended, kept_facts, sentences
 from app.reader.mathml import mathml
@@ -144,6 +144,10 @@ class Page:
             found = kept_facts(own)
         else:
             found = [LabelledFact(label="Parameters here", value=show_int(self.parameters))]
+        whole = sum(all_parameters(self.reading, self.entry).values())
+        if not self.entry.children and whole > self.parameters:
+            label = f"All {show_int(whole // self.parameters)} of a layer"
+            found.append(LabelledFact(label=label, value=show_int(whole)))
         if self.entry.node.startswith("attn_res/"):
             found += self._residual_facts()
         size = appended(own) if own else written_bytes(self.reading, self.rows)

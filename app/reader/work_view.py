@@ -36,6 +36,7 @@ def work(
     reading: Reading, entry: Entry, node: Node, rows: tuple[Row, ...], name: str, count: int
 ) -> Work:
     operations = node_operations(reading, entry, node)
+    once = node_operations(reading, entry, node, degree=0)
     values, size = written_values(rows), written_bytes(reading, rows)
     how = [
         (path, f"{show_int(n)} parameters") for path, n in parameters_below(reading, entry, node)
@@ -48,7 +49,7 @@ def work(
         name=name,
         note=_where(reading, entry),
         parameters=show_int(count),
-        operations=_shown(operations),
+        operations=_shown(operations) if once is None else _with_once(operations, once),
         values=_shown(values),
         bytes=_shown(size, "bytes"),
         how=tuple(how),
@@ -59,16 +60,10 @@ def parameters_below(reading: Reading, entry: Entry, node: Node) -> list[tuple[s
     return list(parameter_paths(reading, entry, node).items())
 
 
-def node_operations(reading: Reading, entry: Entry, node: Node) -> Formula | None:
-    """Operations of a node's taps, or of all below a group; None where nothing is counted."""
+def node_operations(reading: Reading, entry: Entry, node: Node, degree: int = 1) -> Formula | None:
+    """Operations of a node's taps and of all below it that grow so with the batch; or None."""
     if _spans_layers(entry):
-        return (
-            formula(
-                lambda b, p, ph: flops(reading.config, "lm", batch=b, positions=p, phase=ph).value
-            )
-            if entry.place == "all"
-            else None
-        )
+        return _model_operations(reading.config) if degree == 1 else None
     found: dict[TapPlace, Formula] = {}
     places = [(entry, node), *((e, reading.node(e)) for e in inside(entry))]
     for place, inner in places:
@@ -78,7 +73,7 @@ def node_operations(reading: Reading, entry: Entry, node: Node) -> Formula | Non
                 made = _tap_operations(reading, place, tap)
                 if made is not None:
                     found[tap, place.instance] = made
-    return total(list(found.values()))
+    return total(list(found.values()), degree)
 
 
 def _tap_operations(reading: Reading, place: Entry, tap: str) -> Formula | None:
@@ -86,6 +81,11 @@ def _tap_operations(reading: Reading, place: Entry, tap: str) -> Formula | None:
     # sources grow with depth: the last layer reads the most
     layer = layers[-1] if layers else None
     return _operations(reading.config, tap, layer, place.instance or None)
+
+
+@lru_cache(maxsize=8)
+def _model_operations(config: KimiConfig) -> Formula:
+    return formula(lambda b, p, ph: flops(config, "lm", batch=b, positions=p, phase=ph).value)
 
 
 @lru_cache(maxsize=1024)
@@ -100,22 +100,24 @@ def _operations(config: KimiConfig, tap: str, layer: int | None, at: str | None)
         return None
 
 
-def total(parts: list[Formula]) -> Formula | None:
-    """The sum of polynomials; None where they grow differently with the batch or there are none."""
-    grown = [part for part in parts if any((*part.decode, *part.prefill))]
-    if not grown or len({part.degree for part in grown}) > 1:
+def total(parts: list[Formula], degree: int = 1) -> Formula | None:
+    """The sum of the polynomials that grow so with the batch; None where there are none."""
+    grown = [part for part in parts if part.degree == degree and any((*part.decode, *part.prefill))]
+    if not grown:
         return None
     return Formula(
         tuple(sum(c) for c in zip(*(part.decode for part in grown), strict=True)),
         tuple(sum(c) for c in zip(*(part.prefill for part in grown), strict=True)),
-        grown[0].degree,
+        degree,
     )
 
 
 def written_values(rows: tuple[Row, ...]) -> Formula | None:
     counts = [row.count for row in rows if row.side == "out"]
     known = [count for count in counts if count is not None]
-    return total(known) if len(known) == len(counts) else None
+    if len(known) != len(counts) or len({count.degree for count in known}) > 1:
+        return None
+    return total(known, known[0].degree) if known else None
 
 
 def written_bytes(reading: Reading, rows: tuple[Row, ...]) -> Formula | None:
@@ -123,7 +125,8 @@ def written_bytes(reading: Reading, rows: tuple[Row, ...]) -> Formula | None:
     if written_values(rows) is None:
         return None
     sized = [(row.count, _width(reading, row)) for row in rows if row.side == "out"]
-    return total([product(count, constant(width)) for count, width in sized if count is not None])
+    counts = [product(count, constant(width)) for count, width in sized if count is not None]
+    return total(counts, counts[0].degree)
 
 
 def _width(reading: Reading, row: Row) -> int:
@@ -137,6 +140,12 @@ def _widths(reading: Reading, rows: tuple[Row, ...]) -> str:
 
 def _shown(made: Formula | None, fmt: str = "int") -> Markup | str:
     return "–" if made is None else span(made, fmt)
+
+
+def _with_once(each: Formula | None, once: Formula) -> Markup:
+    """Operations of every sequence, and those that a call does once however large the batch."""
+    alone = Markup("{} once a call").format(span(once))
+    return alone if each is None else Markup("{}<small>and {}</small>").format(span(each), alone)
 
 
 def _spans_layers(entry: Entry) -> bool:

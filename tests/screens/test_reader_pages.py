@@ -9,6 +9,8 @@ import pytest
 
 from annotations.node import MODELS
 from annotations.outline import flat
+from app.reader.context import Reading
+from app.reader.cost_view import all_parameters, parameter_count
 from app.reader.mathml import found
 from app.reader.payload import current_nodes, packed, payload
 
@@ -149,3 +151,13 @@ def test_the_cache_of_k3_is_priced_in_full():
 def test_an_unknown_model_is_refused_in_words():
     with pytest.raises(LookupError, match="No model 'k9' can be read; there are k3"):
         packed("k9")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_parameters_of_the_parts_sum_to_those_of_the_module(model):
+    reading = Reading(model, current_nodes())
+    assert reading.whole_modules
+    for node, at in sorted(reading.whole_modules):
+        entry = reading.by_place[node, at]
+        parts = sum(all_parameters(reading, entry).values())
+        assert parts == parameter_count(reading, entry), f"{model} {node} @ {at}"

@@ -22,6 +22,7 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
 };
 
 const DEFAULT_CONTEXT = 4096;
+const VIEWS = ["overview", "node"];
 const BATCH_LIMIT = 4096;
 
 /** The longest context of the model on screen. @returns {number} */
@@ -34,8 +35,8 @@ function longestContext() {
  * @param {string[]} notices */
 function wholeNumber(text, name, low, high, fallback, notices) {
   if (text === null || text === "") return fallback;
-  const value = Number(text);
-  if (!Number.isFinite(value) || !/^-?\d+(\.\d+)?$/.test(text.trim())) {
+  const value = Number(text.replaceAll(",", ""));
+  if (Number.isNaN(value) || !/^[-+\d.,e]+$/i.test(text.trim())) {
     notices.push(`The address says ${name} “${text.slice(0, 40)}”, which is not a number; shown with ${showInt(fallback)}.`);
     return fallback;
   }
@@ -55,7 +56,10 @@ function readAddress() {
   state.source = asked.get("source") || "k3-mini";
   state.node = asked.get("node") || "";
   state.at = asked.get("at") || "";
-  state.view = asked.get("view") || (state.node ? "node" : "overview");
+  state.view = state.node ? "node" : "overview";
+  const view = asked.get("view");
+  if (view && VIEWS.includes(view)) state.view = view;
+  else if (view) notices.push(`The address says view “${view.slice(0, 40)}”; there are ${VIEWS.join(" and ")}, and ${state.view} is shown.`);
   const phase = asked.get("phase");
   state.phase = phase === "prefill" ? "prefill" : "decode";
   if (phase && phase !== "prefill" && phase !== "decode") {

@@ -21,7 +21,7 @@ function ruleTicks(wide) {
   for (let decade = 0; decade < DECADES.length; decade += 1) {
     for (let digit = 1; digit < 10; digit += 1) {
       const value = digit * 10 ** decade;
-      if (value > longestContext()) return svg;
+      if (value > longestContext()) return svg + ruleEnd(wide);
       const tall = digit === 1 ? 9 : digit === 5 ? 6 : 4;
       const x = ruleAt(value, wide);
       svg += `<line x1="${x}" x2="${x}" y1="${RULE_LINE}" y2="${RULE_LINE + tall}" stroke="var(--soft)" stroke-width="${digit === 1 ? 1.2 : 0.8}"/>`;
@@ -29,6 +29,15 @@ function ruleTicks(wide) {
     }
   }
   return svg;
+}
+
+/** The end of the rule is said where no decade lies close to it. @param {number} wide */
+function ruleEnd(wide) {
+  const most = longestContext();
+  const decade = 10 ** Math.floor(Math.log10(most));
+  const x = ruleAt(most, wide);
+  const tick = `<line x1="${x}" x2="${x}" y1="${RULE_LINE}" y2="${RULE_LINE + 9}" stroke="var(--soft)" stroke-width="1.2"/>`;
+  return x - ruleAt(decade, wide) < 40 ? tick : `${tick}<text x="${x}" y="${RULE_LINE + 22}" text-anchor="end">${showShort(most).replace(/\.?0+(?=[a-zA-Z]$)/, "")}</text>`;
 }
 
 /** @param {number} wide @returns {string} */
