@@ -17,7 +17,7 @@ def main() -> None:
     st.set_page_config(page_title="Kimiscope", layout="wide", initial_sidebar_state=296)
     mode = "dark" if st.context.theme.type == "dark" else "light"
     st.html(f"<style>{theme.frame_css(mode)}</style>")
-    selection = state.selection(st.query_params, longest_context=2**20)
+    selection = state.selection(st.query_params)
     nodes, store = payload.current_nodes(), shared_store()
     with st.sidebar:
         reader("outline", payload.packed(selection.model))
@@ -28,6 +28,9 @@ def main() -> None:
     with st.container(key="bar"):
         reader("bar")
     reader("above")
+    if selection.notices:
+        with st.container(key="notices"):
+            st.text("\n".join(selection.notices))
     live = st.container(key="live")
     reader("below", font.packed())
     bridge(url=url | more, key="bridge-url")

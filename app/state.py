@@ -5,18 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from annotations.outline import models
+
 Default = TypeVar("Default", int, None)
 
 VIEWS = ("overview", "node")
 PHASES = ("prefill", "decode")
-MODELS = ("k3",)
-"""The released sizes that can be priced."""
+MODELS = models()
+"""The released sizes that can be read and priced: those with an outline."""
 SOURCES = ("k3-mini",)
 """The models that can run."""
 LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
-LARGEST_BATCH = 1_024
 EXAMPLE_NODE = "mla/kv_cache"
+READERS = ("view", "model", "node", "at", "layer", "phase")
+"""Parameters whose faults the reader, in the browser, has already spoken of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +27,12 @@ class Selection:
     """One address, understood: each field valid by itself; whether the node exists is not known."""
 
     view: str = "overview"
-    model: str = MODELS[0]
+    model: str = "k3"
     source: str = SOURCES[0]
     node: str = EXAMPLE_NODE
     at: str | None = None
     layer: int | None = None
     phase: str = "decode"
-    context: int = 4_096
-    batch: int = 1
     prompt: str | None = None
     new: int | None = None
     seed: int = 0
@@ -40,6 +41,7 @@ class Selection:
     head: int | None = None
     run: str | None = None
     notices: tuple[str, ...] = field(default=(), compare=False)
+    """What the reader in the browser does not say by itself."""
 
 
 class _Reader:
@@ -47,15 +49,19 @@ class _Reader:
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self.parameters = parameters
-        self.notices: list[str] = []
+        self.notices: list[tuple[str, str]] = []
+
+    def say(self, name: str, sentence: str) -> None:
+        self.notices.append((name, sentence))
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         asked = self.parameters.get(name)
         if asked is None or asked in allowed:
             return default if asked is None else asked
-        self.notices.append(
+        self.say(
+            name,
             f"The address asks for {name} {_shown(asked)}, which is not one of "
-            f"{', '.join(allowed)}; showing {default}."
+            f"{', '.join(allowed)}; showing {default}.",
         )
         return default
 
@@ -66,16 +72,18 @@ class _Reader:
         value = _whole(asked)
         if value is None:
             shown = "the default" if default is None else f"{default:,}"
-            self.notices.append(
+            self.say(
+                name,
                 f"The address asks for {name} {_shown(asked)}, which is not a whole number; "
-                f"showing {shown}."
+                f"showing {shown}.",
             )
             return default
         clamped = min(max(value, low), high)
         if clamped != value:
-            self.notices.append(
+            self.say(
+                name,
                 f"The address asks for {name} {_shown(asked)}; it goes from {low:,} to {high:,}, "
-                f"so {clamped:,} is shown."
+                f"so {clamped:,} is shown.",
             )
         return clamped
 
@@ -83,8 +91,9 @@ class _Reader:
         asked = self.parameters.get(name)
         if asked is None or (len(asked) <= longest and re.fullmatch(pattern, asked)):
             return asked
-        self.notices.append(
-            f"The address asks for {name} {_shown(asked)}, which cannot be one; it is left out."
+        self.say(
+            name,
+            f"The address asks for {name} {_shown(asked)}, which cannot be one; it is left out.",
         )
         return None
 
@@ -106,20 +115,21 @@ def _whole(asked: str) -> int | None:
     return int(min(max(value, -1e15), 1e15))
 
 
-def selection(parameters: Mapping[str, str], *, longest_context: int) -> Selection:
-    """The address as a `Selection`: unknown values fall back, numbers are clamped, both said."""
+def selection(parameters: Mapping[str, str]) -> Selection:
+    """The address as a `Selection`: unknown values fall back, numbers are clamped, both said.
+
+    Context and batch are not here: they change sizes, which the browser computes by itself.
+    """
     read = _Reader(parameters)
     view = read.choice("view", VIEWS, "node" if "node" in parameters else "overview")
     return Selection(
         view=view,
-        model=read.choice("model", MODELS, MODELS[0]),
+        model=read.choice("model", MODELS, "k3"),
         source=read.choice("source", SOURCES, SOURCES[0]),
         node=read.text("node", r"[\w./-]+", 120) or EXAMPLE_NODE,
         at=read.text("at", r"[\w.]+", 120),
         layer=read.number("layer", 0, 10_000, None),
         phase=read.choice("phase", PHASES, "decode"),
-        context=read.number("context", 1, longest_context, min(4_096, longest_context)),
-        batch=read.number("batch", 1, LARGEST_BATCH, 1),
         prompt=parameters.get("prompt"),
         new=read.number("new", 0, LONGEST_NEW_TOKENS, None),
         seed=read.number("seed", 0, 2**31 - 1, 0),
@@ -127,5 +137,5 @@ def selection(parameters: Mapping[str, str], *, longest_context: int) -> Selecti
         token=read.number("token", 0, 1_000_000, None),
         head=read.number("head", 0, 10_000, None),
         run=read.text("run", r"[0-9a-f]{6,64}", 64),
-        notices=tuple(read.notices),
+        notices=tuple(sentence for name, sentence in read.notices if name not in READERS),
     )

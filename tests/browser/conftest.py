@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,6 +78,22 @@ def stop_server(server: Server) -> None:
     server.process.wait(10)
 
 
+FIGURES: list[str] = []
+
+
+@pytest.fixture
+def report() -> Callable[[str], None]:
+    """Say a measured figure in the summary; no test fails on a single timing."""
+    return FIGURES.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if FIGURES:
+        terminalreporter.section("measured in the browser")
+        for figure in FIGURES:
+            terminalreporter.write_line(figure)
+
+
 @pytest.fixture(scope="session")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = start_server(tmp_path_factory.mktemp("app") / "log.txt")
@@ -131,6 +147,28 @@ def visitor(app: Server, chromium: Browser) -> Iterator[Visit]:
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     yield visit(context, app.url)
     context.close()
+
+
+@pytest.fixture
+def fresh_app(tmp_path: Path) -> Iterator[Server]:
+    """A server that nobody has visited."""
+    server = start_server(tmp_path / "log.txt")
+    yield server
+    stop_server(server)
+
+
+@pytest.fixture
+def chromium_visit(chromium: Browser) -> Iterator[Callable[[Server], Visit]]:
+    """Visits of any server, each with an empty cache."""
+    contexts: list[BrowserContext] = []
+
+    def start(server: Server) -> Visit:
+        contexts.append(chromium.new_context(viewport={"width": 1440, "height": 900}))
+        return visit(contexts[-1], server.url)
+
+    yield start
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+"""`python -m model` answers from a shell, in words and as JSON."""
+
 import json
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""Text to tokens and back, whatever is typed."""
+
 import dataclasses
 import json
 import subprocess

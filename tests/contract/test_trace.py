@@ -1,3 +1,5 @@
+"""A run keeps what every tap saw, and says where each value comes from."""
+
 import gc
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,5 @@
+"""A run says what it leaves out to stay within its budget."""
+
 import dataclasses
 
 import numpy as np

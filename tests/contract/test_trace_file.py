@@ -1,3 +1,5 @@
+"""A run saved is the run opened, and a wrong file is answered in words."""
+
 import json
 
 import numpy as np

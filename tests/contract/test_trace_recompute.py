@@ -1,3 +1,5 @@
+"""What a fast path does not hold is computed again, and equals the recurrence."""
+
 import numpy as np
 import pytest
 import torch

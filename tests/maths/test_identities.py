@@ -1,3 +1,5 @@
+"""Every equation holds on every small model, and a planted fault turns it red."""
+
 import dataclasses
 import json
 import time
