@@ -145,7 +145,7 @@ def _count(source: str, prompt: str) -> str:
 
 
 def _in_address(prompt: str) -> str | None:
-    return prompt if len(prompt) <= LONGEST_PROMPT_IN_URL else None
+    return prompt if 0 < len(prompt) <= LONGEST_PROMPT_IN_URL else None
 
 
 def _written(asked: Selection) -> Url:

@@ -18,15 +18,27 @@ STOPPED = "stopped-request"
 
 
 def await_ticket(
-    ticket: Ticket[Any], store: RunStore, reader: str, slot: DeltaGenerator, key: str = ""
+    ticket: Ticket[Any],
+    store: RunStore,
+    reader: str,
+    slot: DeltaGenerator,
+    what: str,
+    key: str = "",
 ) -> None:
-    """Return once the ticket is over, telling its reader meanwhile. `key` marks a stopped run."""
+    """Return once the ticket is over, telling its reader meanwhile.
+
+    `what` tells the places apart that wait on one page, `key` marks a request that was stopped.
+    """
     if ticket.wait(GLANCE):
         return
     with slot.container():
         words = st.empty()
         st.button(
-            "Stop", key="stop", type="tertiary", on_click=_stop, args=(ticket, store, reader, key)
+            "Stop",
+            key=f"stop-{what}",
+            type="tertiary",
+            on_click=_stop,
+            args=(ticket, store, reader, key),
         )
     while not ticket.wait(BEAT):
         words.html(_state(ticket))

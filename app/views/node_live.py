@@ -11,7 +11,7 @@ from app.panels.html import draw
 from app.panels.live_data import Live, Spot, live_data, spot_of
 from app.panels.proof import asked_of, proof_panel
 from app.panels.reader_id import reader_id
-from app.panels.run_choice import choose, request_of
+from app.panels.run_choice import Choice, choose, request_of
 from app.panels.run_news import run_news
 from app.panels.tensor import tensor_panel
 from app.panels.waiting import STOPPED, await_ticket
@@ -19,6 +19,8 @@ from app.place import Place
 from app.run_taps import find_taps, live_taps
 from app.runs import RunStore
 from app.state import Selection
+
+SAID = "said-of-request"
 
 
 @st.fragment
@@ -45,7 +47,8 @@ def node_live(
 def _run(selection: Selection, store: RunStore, slot: Any) -> Any | None:
     reader = reader_id()
     choice = choose(selection, store, reader, st.session_state.get(STOPPED, ""))
-    for notice in choice.notices:
+    request = request_of(selection)
+    for notice in _notices(choice, request.key if request else ""):
         draw("state.html", kind="notice", title="", sentence=notice, share=0)
     if choice.ticket is None:
         if choice.sentence:
@@ -53,19 +56,27 @@ def _run(selection: Selection, store: RunStore, slot: Any) -> Any | None:
                 "state.html", kind="failed", title="Nothing ran", sentence=choice.sentence, share=0
             )
         return choice.run
-    request = request_of(selection)
-    await_ticket(choice.ticket, store, reader, slot, request.key if request else "")
+    await_ticket(choice.ticket, store, reader, slot, "run", request.key if request else "")
     if choice.ticket.state == "done":
-        return choice.ticket.result()
+        # the sidebar was drawn before the run had steps to choose from
+        st.rerun()
     sentence = choice.ticket.error or "This run was stopped. Press Run to start it again."
     draw("state.html", kind="failed", title="No run", sentence=sentence, share=0)
     return None
 
 
+def _notices(choice: Choice, key: str) -> tuple[str, ...]:
+    """Kept while the request is on screen: the page is drawn again once its run is there."""
+    if choice.notices:
+        st.session_state[SAID] = (key, choice.notices)
+    said, notices = st.session_state.get(SAID, ("", ()))
+    return notices if said == key else ()
+
+
 def _completed(run: Any, store: RunStore, slot: Any) -> Any | None:
     """The stored run with its model; None where the model could not be had, which is said."""
     ticket = store.completed(run, reader_id())
-    await_ticket(ticket, store, reader_id(), slot)
+    await_ticket(ticket, store, reader_id(), slot, "values")
     if ticket.state == "done":
         return ticket.result()
     if ticket.error:
@@ -82,7 +93,7 @@ def _checks(spot: Spot, live: Live, run: Any, store: RunStore, *, is_layered: bo
         # the tensor panel has said why
         return ()
     ticket = store.checked(run, asked_of(spot, taps, is_layered=is_layered), reader_id())
-    await_ticket(ticket, store, reader_id(), slot)
+    await_ticket(ticket, store, reader_id(), slot, "proof")
     if ticket.state != "done":
         sentence = ticket.error or "The replay was stopped."
         draw("state.html", kind="failed", title="Proof", sentence=sentence, share=0)

@@ -11,7 +11,7 @@ from app.views.node_live import node_live
 from model.presets import preset
 
 nodes = st.session_state.setdefault("test-nodes", load_nodes())
-selection = state.selection(st.query_params, longest_context=1_048_576)
+selection = state.selection(st.query_params)
 store = shared_store()
 with st.sidebar:
     selection, _ = prompt_form(selection, store)

@@ -13,9 +13,13 @@ function writeAddress(url) {
   const query = asked.toString().replaceAll("%2F", "/");
   const address = location.pathname + (query ? `?${query}` : "");
   if (address === location.pathname + location.search) return;
-  // Streamlit chose this itself: it needs no popstate, the reader does need to know
   history.replaceState(history.state, "", address);
   window.dispatchEvent(new CustomEvent("kimiscope:address", { detail: url }));
+  // Streamlit keeps its own copy of the address, and a step back must be a change of that copy;
+  // the id of a finished run changes nothing on the page
+  if (Object.keys(url).some((name) => name !== "run")) {
+    window.dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
+  }
 }
 
 /** @param {{data: {run: any, url: any}|null, parentElement: HTMLElement}} component */
