@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape, unescape
-from xml.etree.ElementTree import tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from latex2mathml.converter import convert_to_element
 
@@ -21,6 +21,7 @@ _MARKED = re.compile(rf'class="{MARK}-(\d+)"')
 _ROWS = re.compile(
     r"\A\s*\\begin\{(aligned|align\*?|gathered|split)\}(.*)\\end\{\1\}\s*\Z", re.DOTALL
 )
+_PRIMES = {"&#x02032;", "&#x02033;", "&#x02034;", "\u2032", "\u2033", "\u2034"}
 _UPRIGHT = {
     r"\mathrm",
     r"\operatorname",
@@ -98,11 +99,30 @@ def _split(tex: str, separator: str) -> list[str]:
 def _inner(tex: str) -> str:
     """What stands inside the one `<mrow>` of a converted formula, its texts escaped."""
     # the library's own string form undoes the escaping of texts
-    math = tostring(convert_to_element(tex), encoding="unicode")
+    element = convert_to_element(tex)
+    _lower_primes(element)
+    math = tostring(element, encoding="unicode")
     math = math.replace("&amp;#x", "&#x").replace("&amp;amp;", "&amp;")
     math = math.replace("<mover>", '<mover accent="true">')
     body = math[math.index(">") + 1 : math.rindex("</math>")]
     return body.removeprefix("<mrow>").removesuffix("</mrow>")
+
+
+def _lower_primes(element: Element) -> None:
+    """Set primes beside their letter: the font draws them raised already."""
+    for inner in element.iter():
+        kind, last = inner.tag, inner[-1] if len(inner) else None
+        if kind not in ("msup", "msubsup") or last is None or (last.text or "") not in _PRIMES:
+            continue
+        base = list(inner)[:-1]
+        inner.clear()
+        inner.tag = "mrow"
+        if kind == "msubsup":
+            lower = SubElement(inner, "msub")
+            lower.extend(base)
+        else:
+            inner.extend(base)
+        SubElement(inner, "mo", lspace="0", rspace="0").text = last.text
 
 
 def _with_attributes(inner: str, symbols: tuple[Symbol, ...]) -> str:

@@ -156,6 +156,8 @@ def _where(reading: Reading, entry: Entry) -> str:
     layers = reading.layers_of(entry)
     if not layers:
         return "once in the model"
+    if _spans_layers(entry):
+        return "parameters of all layers; operations of the whole model"
     if entry.node.startswith("attn_res/") and entry.node != "attn_res/add":
         return f"layer {layers[-1]}, where sources are most; {len(layers)} layers have it"
     return f"one of {len(layers)} layers"

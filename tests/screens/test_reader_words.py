@@ -131,3 +131,15 @@ def test_an_entry_below_a_place_is_found_nearest_to_where_it_is_named():
     found_entry = reading.entry_for("norm/rms @ self_attn.kv_a_layernorm", near)
     assert found_entry is not None
     assert found_entry.instance == "self_attn.kv_a_layernorm"
+
+
+def test_a_prime_stands_beside_its_letter():
+    math = mathml("S_t'")
+    assert "msubsup" not in math
+    assert "</msub><mo" in math
+
+
+def test_texts_inside_a_formula_are_escaped():
+    math = mathml(r"a < b \text{<script>&}")
+    assert "&lt;script&gt;&amp;" in math
+    assert "<script" not in math

@@ -21,6 +21,7 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
   state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
 };
 
+const VIEWS = ["overview", "node"];
 const DEFAULT_CONTEXT = 4096;
 const VIEWS = ["overview", "node"];
 const BATCH_LIMIT = 4096;

@@ -61,7 +61,7 @@ function attachSearch(input, list) {
   let hits = /** @type {Hit[]} */ ([]);
   const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); };
   const mark = () => {
-    for (const [i, row] of [...list.querySelectorAll("[role=option]")].entries()) {
+    for (const [i, row] of [...list.querySelectorAll(".ks-hit")].entries()) {
       row.setAttribute("aria-selected", String(i === chosen));
       if (i === chosen) { input.setAttribute("aria-activedescendant", row.id); row.scrollIntoView({ block: "nearest" }); }
     }
@@ -71,7 +71,7 @@ function attachSearch(input, list) {
     chosen = 0;
     if (!input.value.trim()) return close();
     list.innerHTML = hits.length ? hits.map((hit, i) => hitRow(hit, `${id}-${i}`)).join("")
-      : `<p class="ks-nohit" role="status">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names and lines.</p>`;
+      : `<div class="ks-nohit" role="option" aria-selected="false" aria-disabled="true">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names and lines.</div>`;
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
     mark();
@@ -94,10 +94,10 @@ function attachSearch(input, list) {
   };
   // pressing the mouse would blur the input before the click arrives
   const press = (/** @type {MouseEvent} */ event) => {
-    const row = /** @type {Element} */ (event.target).closest("[role=option]");
+    const row = /** @type {Element} */ (event.target).closest(".ks-hit");
     if (!row) return;
     event.preventDefault();
-    open(hits[[...list.querySelectorAll("[role=option]")].indexOf(row)]);
+    open(hits[[...list.querySelectorAll(".ks-hit")].indexOf(row)]);
   };
   const blur = () => setTimeout(close, 120);
   close();

@@ -21,7 +21,7 @@ function throughGroups(entry) {
 function drawLayerGraph(svg, room) {
   const narrow = room < 430;
   const wide = narrow ? Math.max(300, room) : 442;
-  const frame = { wide, left: narrow ? 26 : 34, right: wide - 34, y: 26, boxes: /** @type {Box[]} */ ([]), svg: "" };
+  const frame = { wide, left: narrow ? 26 : 34, right: wide - 34, y: 26, boxes: /** @type {Box[]} */ ([]), tops: /** @type {Box[]} */ ([]), svg: "" };
   const layers = KS.payload.layers;
   const i = Math.min(GRAPH.layer, layers.mixers.length - 1);
   const name = `Layer ${i}, ${layers.mixers[i] === "m" ? "latent attention" : "Kimi Delta Attention"} + ${layers.feeds[i] === "e" ? "experts" : "dense feed-forward"}`;
@@ -40,8 +40,10 @@ function placeLine(frame, entry, depth, path) {
   const x = frame.left + 14 * depth;
   const w = frame.right - frame.left - 28 * depth;
   const top = frame.y;
+  const box = { entry, y: top, h: BOX, x, w, path: here };
+  if (!depth) frame.tops.push(box);
   if (!open) {
-    frame.boxes.push({ entry, y: top, h: BOX, x, w, path: here });
+    frame.boxes.push(box);
     frame.svg += boxSvg(entry, x, top, w, BOX, folds ? here : "", false);
     frame.y += BOX + (depth ? 5 : 8);
     return;
@@ -75,8 +77,7 @@ function layerRails(frame, i) {
   const px = 10, bx = frame.wide - 12, end = frame.y + 4;
   let s = `<path d="M${px} 20V${end}" stroke="var(--residual)" stroke-width="2.4"/><path d="M${px} ${end + 6}l-5 -8h10z" fill="var(--residual)"/>`;
   if (sealed) s += `<path d="M${bx} 20V${end}" stroke="var(--residual)" stroke-width="1.5" stroke-dasharray="4 3"/><text transform="translate(${bx + 9} 110) rotate(90)" text-anchor="middle">bank</text>`;
-  for (const { entry, y, h, x, w } of /** @type {Box[]} */ (frame.boxes)) {
-    if (x !== frame.left) continue;
+  for (const { entry, y, h, x, w } of /** @type {Box[]} */ (frame.tops)) {
     const middle = y + h / 2;
     const right = x + w;
     if (/\/add/.test(entry.node)) s += `<path d="M${x} ${middle}H${px + 4}" stroke="var(--residual)" stroke-width="2.4"/><path d="M${px + 1} ${middle}l7 -4v8z" fill="var(--residual)"/>`;
