@@ -22,9 +22,15 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
 };
 
 const VIEWS = ["overview", "node"];
+const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
-const VIEWS = ["overview", "node"];
 const BATCH_LIMIT = 4096;
+
+/** The model asked for where it is one that can be read, else the one on screen. @returns {string} */
+function modelName() {
+  const models = /** @type {{id: string}[]} */ (KS.payload?.models ?? []);
+  return models.some((m) => m.id === KS.state.model) ? KS.state.model : KS.payload?.model ?? KS.state.model;
+}
 
 /** The longest context of the model on screen. @returns {number} */
 function longestContext() {
@@ -55,7 +61,7 @@ function readAddress() {
   const state = KS.state;
   state.model = asked.get("model") || "k3";
   state.source = asked.get("source") || "k3-mini";
-  state.node = asked.get("node") || "";
+  state.node = asked.get("node") || (asked.get("view") === "node" ? EXAMPLE_NODE : "");
   state.at = asked.get("at") || "";
   state.view = state.node ? "node" : "overview";
   const view = asked.get("view");

@@ -13,7 +13,7 @@ function mountOutline(root) {
   const models = /** @type {HTMLElement} */ (root.querySelector("[data-handle=model]"));
   models.addEventListener("click", (event) => {
     const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("[data-model]"));
-    if (button && button.dataset.model && button.dataset.model !== KS.state.model) chooseModel(button.dataset.model);
+    if (button && button.dataset.model && button.dataset.model !== modelName()) chooseModel(button.dataset.model);
   });
   const tree = /** @type {HTMLElement} */ (root.querySelector("[data-part=tree]"));
   const drawTree = mountTree(tree);
@@ -30,7 +30,7 @@ function mountOutline(root) {
 /** @param {HTMLElement} group */
 function drawModels(group) {
   const models = KS.payload?.models ?? [];
-  const html = models.map((/** @type {any} */ m) => `<button type="button" data-model="${escapeText(m.id)}" aria-pressed="${m.id === KS.state.model}">${escapeText(m.name)}</button>`).join("");
+  const html = models.map((/** @type {any} */ m) => `<button type="button" data-model="${escapeText(m.id)}" aria-pressed="${m.id === modelName()}">${escapeText(m.name)}</button>`).join("");
   if (group.innerHTML !== html) group.innerHTML = html;
 }
 
@@ -121,5 +121,5 @@ function treeLine(entry, path) {
 
 /** A link's address, without what belongs to the page on screen. @param {string} node @param {string} at */
 function nodeAddress(node, at) {
-  return `?model=${encodeURIComponent(KS.state.model)}&node=${encodeURIComponent(node).replaceAll("%2F", "/")}${at ? `&at=${encodeURIComponent(at)}` : ""}`;
+  return `?model=${encodeURIComponent(modelName())}&node=${encodeURIComponent(node).replaceAll("%2F", "/")}${at ? `&at=${encodeURIComponent(at)}` : ""}`;
 }
