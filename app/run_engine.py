@@ -1,6 +1,7 @@
 """The model behind the store: loaded on the worker thread, on its first job."""
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,6 @@ class ModelEngine:
         lm = self.model(request.source, ticket)
         from model.trace import run
 
-        def progress(stage: str, step: int, steps: int) -> None:
-            ticket.report(_stage(stage, step, steps), step / steps)
-
         prompt = request.prompt if request.ids is None else list(request.ids)
         assert prompt is not None
         return run(
@@ -47,8 +45,22 @@ class ModelEngine:
             request.new_tokens,
             temperature=request.temperature,
             seed=request.seed,
-            progress=progress,
+            progress=_told(ticket),
             budget=budget,
+        )
+
+    def alone(self, run: Any, names: tuple[str, ...], ticket: Ticket[Any]) -> Any:
+        lm = self.model(run.source, ticket)
+        from model.trace import run as make
+
+        return make(
+            lm,
+            list(run.token_ids[: run.prompt_length]),
+            run.new_tokens,
+            keep=names,
+            temperature=run.temperature,
+            seed=run.seed,
+            progress=_told(ticket),
         )
 
     def check(self, run: Any, asked: Asked) -> tuple[CheckRow, ...]:
@@ -118,6 +130,11 @@ def tokenizer_of(source: str) -> Tokenizer | None:
         return None
     folder = WEIGHTS / source
     return tokenizer_for(preset(source), folder if (folder / "tokenizer.json").is_file() else None)
+
+
+def _told(ticket: Ticket[Any]) -> Callable[[str, int, int], None]:
+    """Tells the ticket how far a run is; raises in it once nobody waits."""
+    return lambda stage, step, steps: ticket.report(_stage(stage, step, steps), step / steps)
 
 
 def _stage(stage: str, step: int, steps: int) -> str:

@@ -32,7 +32,7 @@ class Shelf(Generic[Run]):
         with self._lock:
             return len(self._runs)
 
-    def put(self, run: Run) -> None:
+    def put(self, run: Run, key: str = "") -> None:
         """Keep `run`; others leave until all fit. One that alone is too large is refused."""
         size = run.bytes
         if size > self.limit:
@@ -41,15 +41,16 @@ class Shelf(Generic[Run]):
                 "Shorten the prompt or keep fewer taps."
             )
         with self._lock:
-            self._runs[run.run_id] = (run, size)
-            self._runs.move_to_end(run.run_id)
+            self._runs[key or run.run_id] = (run, size)
+            self._runs.move_to_end(key or run.run_id)
             while sum(held for _, held in self._runs.values()) > self.limit:
                 self._runs.popitem(last=False)
 
-    def get(self, run_id: str) -> Run | None:
+    def get(self, key: str) -> Run | None:
+        """By the id of the run, or by the key that it was put under."""
         with self._lock:
-            found = self._runs.get(run_id)
+            found = self._runs.get(key)
             if found is None:
                 return None
-            self._runs.move_to_end(run_id)
+            self._runs.move_to_end(key)
             return found[0]

@@ -33,6 +33,10 @@ class Engine(Protocol):
         """The stored run, or None where none was made."""
         ...
 
+    def alone(self, run: Any, names: tuple[str, ...], ticket: Ticket[Any]) -> Any:
+        """The same run again, recording these taps and nothing else."""
+        ...
+
     def complete(self, run: Any) -> Any:
         """The same run with its model at hand, so that values can be re-computed."""
         ...
@@ -103,6 +107,15 @@ class RunStore:
         with self._lock:
             return self._enqueue(key, Ticket(partial(self._complete, run), asked), reader)
 
+    def alone(self, run: Any, names: tuple[str, ...], reader: str = "") -> Ticket[Any]:
+        """A ticket for taps that the budget left out: the same run, recording only them."""
+        key = f"{run.run_id} {' '.join(names)}"
+        asked = f"{len(names)} taps of run {run.run_id[:6]}"
+        with self._lock:
+            if (made := self.shelf.get(key)) is not None:
+                return Ticket.finished(made, asked)
+            return self._enqueue(key, Ticket(partial(self._alone, key, run, names), asked), reader)
+
     def leave(self, ticket: Ticket[Any], reader: str) -> None:
         """A reader gives up; the job stops when it was the last one."""
         with self._lock:
@@ -146,6 +159,11 @@ class RunStore:
             while len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
         return run
+
+    def _alone(self, key: str, run: Any, names: tuple[str, ...], ticket: Ticket[Any]) -> Any:
+        made = self.engine.alone(run, names, ticket)
+        self.shelf.put(made, key)
+        return made
 
     def _check(self, key: tuple[Any, ...], run: Any, ticket: Ticket[Any]) -> Any:
         ticket.report("replaying the equations", 0.0)

@@ -1,7 +1,7 @@
 """The figures of a node on a run: which taps, at which step, head and token, in what form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Live:
     reasons: tuple[str, ...] = ()
     notice: str = ""
     """Said where nothing was to be shown."""
+    left_out: tuple[str, ...] = ()
+    """Taps that the budget of the run left out."""
     needs_model: bool = False
     """Whether the model could compute what is absent from a stored run."""
 
@@ -77,7 +79,8 @@ def live_data(spot: Spot, run: Any) -> Live:
             return Live(figures=(_depth(spot, taps[0], run),))
     except LookupError as absent:
         return Live(reasons=(str(absent),), needs_model=_is_stored(run))
-    return _heat(spot, taps, run)
+    live = _heat(spot, taps, run)
+    return replace(live, left_out=tuple(t.name for t in taps if t.name in run.left_out))
 
 
 def _is_stored(run: Any) -> bool:

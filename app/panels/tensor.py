@@ -20,14 +20,15 @@ def register(spot: Spot, run: Any, *, is_layered: bool) -> str:
     return f"{run.source}{where}, {positions:,} positions"
 
 
-def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool, lead: str = "") -> None:
+def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool) -> None:
+    """Draw all that `live` holds; reasons stand where a tensor is absent."""
     draw(
         "section.html",
         title=TITLES.get(spot.node.figure, "Live tensor"),
         register=register(spot, run, is_layered=is_layered),
         run=run.run_id,
         run_word="stored run" if getattr(run, "is_stored", False) else "run",
-        lead=lead,
+        lead=" ".join(run.notices),
     )
     for index, figure in enumerate(live.figures):
         tensor_canvas(figure, key=f"live-{index}")

@@ -8,6 +8,7 @@ import streamlit as st
 from annotations.node import Node
 from app.components.bridge import bridge
 from app.panels.html import draw
+from app.panels.keep_alone import kept_alone, offer_alone
 from app.panels.live_data import Live, Spot, live_data, spot_of
 from app.panels.proof import asked_of, proof_panel
 from app.panels.reader_id import reader_id
@@ -38,7 +39,9 @@ def node_live(
     live = live_data(spot, run)
     if live.needs_model and (whole := _completed(run, store, slot)) is not None:
         run, live = whole, live_data(spot, whole)
+    live = kept_alone(live, spot, run, store, slot)
     tensor_panel(live, spot, run, is_layered=is_layered)
+    offer_alone(live, run)
     checks = _checks(spot, live, run, store, is_layered=is_layered)
     url = {"run": run.run_id} if request_of(selection) else None
     bridge(run=run_news(spot, run, nodes, checks), url=url, key="bridge-run")

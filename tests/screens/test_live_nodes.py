@@ -15,6 +15,7 @@ from app.place import place_of
 from app.run_checks import Asked, check_row
 from app.run_engine import ModelEngine
 from app.run_taps import find_taps, live_taps
+from app.runs import RunStore
 from app.state import Selection
 from model.identities.registry import IDENTITIES, check
 from model.load import build
@@ -140,3 +141,18 @@ def test_pages_of_what_is_kept_also_say_that_keeping_it_changes_nothing(made):
     assert {"mla_absorbed", "prefill_is_decode"} <= {row.name for row in rows}
     assert all(row.passed for row in rows)
     assert {row.layer for row in rows} <= {spot.layer, None}
+
+
+def test_what_the_budget_left_out_can_be_kept_alone(model):
+    lean = run(model, "key under stone", budget=60_000)
+    entry = next(entry for entry in PLACES if entry.node == "attn_res/stack")
+    spot = spot_at(entry, lean)
+    live = live_data(spot, lean)
+    assert live.left_out
+    store = RunStore(ModelEngine())
+    alone = store.alone(replace(lean, source="tiny-k3"), live.left_out)
+    assert alone.wait(60)
+    made = alone.result()
+    assert made.run_id == lean.run_id
+    assert live_data(spot, made).figures
+    assert store.alone(lean, live.left_out).is_over
