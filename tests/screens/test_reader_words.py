@@ -5,11 +5,11 @@ import pytest
 from annotations.node import Node, Source, Symbol
 from annotations.outline import Entry
 from app.reader.context import Reading
-from app.reader.excerpts import numbered
+from app.reader.excerpts import Lines, evidence, numbered
 from app.reader.mathml import found, mathml, spoken
 from app.reader.numbers import formula, show_bytes, show_int, show_short, span
 from app.reader.pages import Page
-from app.reader.payload import Lines, current_nodes
+from app.reader.payload import current_nodes
 
 HOSTILE = '<script>alert("x")</script>&<img src=x onerror=alert(1)>'
 
@@ -143,3 +143,48 @@ def test_texts_inside_a_formula_are_escaped():
     math = mathml(r"a < b \text{<script>&}")
     assert "&lt;script&gt;&amp;" in math
     assert "<script" not in math
+
+
+def test_an_excerpt_is_shown_with_its_own_line_numbers_and_place_in_the_file(tmp_path, monkeypatch):
+    text = "import os\n\n\ndef f(x):\n    y = x < 1\n    return y\n\n\nz = 1\n"
+    (tmp_path / "k3").mkdir()
+    (tmp_path / "k3" / "a.py").write_text(text)
+    monkeypatch.setenv("KIMISCOPE_PINNED_DIR", str(tmp_path))
+    source = Source(
+        id="s",
+        claim="c",
+        grade="direct",
+        pin="k3",
+        path="a.py",
+        lines="5-6",
+        within="f",
+        names=("y",),
+    )
+    lines = Lines()
+    card = evidence(source, lines)
+    assert card.missing == ""
+    assert card.file_lines == 9
+    assert card.marks == ((4 / 9, 2 / 9),)
+    assert 'data-n="5"' in lines.kept[card.key]
+    assert "x &lt; " in lines.kept[card.key]
+
+
+def test_an_excerpt_that_does_not_agree_is_not_shown(tmp_path, monkeypatch):
+    (tmp_path / "k3").mkdir()
+    (tmp_path / "k3" / "a.py").write_text("def f(x):\n    return x\n")
+    monkeypatch.setenv("KIMISCOPE_PINNED_DIR", str(tmp_path))
+    source = Source(
+        id="s", claim="c", grade="direct", pin="k3", path="a.py", lines="2", names=("missing",)
+    )
+    card = evidence(source, Lines())
+    assert card.key == ""
+    assert "do not hold missing" in card.missing
+
+
+def test_an_excerpt_that_was_not_fetched_says_how_to_fetch_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIMISCOPE_PINNED_DIR", str(tmp_path))
+    source = Source(id="s", claim="c", grade="direct", pin="k3", path="a.py", lines="2")
+    card = evidence(source, Lines())
+    assert card.url.startswith("https://huggingface.co/moonshotai/Kimi-K3/blob/f831ab66")
+    assert "holds no k3/a.py" in card.missing
+    assert "python -m annotations fetch" in card.advice

@@ -24,6 +24,7 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
 const VIEWS = ["overview", "node"];
 const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
+const TELL_AFTER = 30;
 const BATCH_LIMIT = 4096;
 
 /** The model asked for where it is one that can be read, else the one on screen. @returns {string} */
@@ -91,9 +92,13 @@ function addressWith(changes) {
   return location.pathname + (query ? `?${query}` : "");
 }
 
-/** Tell Streamlit that the address changed: it reads it again and reruns the script. */
+let tellTimer = 0;
+
+/** Tell Streamlit that the address changed: it reads it again and reruns the script. A moment later,
+ * so that our own page is painted first and steps in quick succession cost one rerun. */
 function tellStreamlit() {
-  window.dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
+  clearTimeout(tellTimer);
+  tellTimer = window.setTimeout(() => window.dispatchEvent(new PopStateEvent("popstate", { state: history.state })), TELL_AFTER);
 }
 
 /** @param {string} name @param {any} detail */

@@ -86,7 +86,7 @@ function drawNotices(root) {
     const node = currentNode();
     if (node && KS.state.at && !node.pages[KS.state.at]) said.push(`${node.title} does not stand at “${KS.state.at.slice(0, 60)}”; it is shown at “${node.first || "the model itself"}”.`);
   }
-  if (KS.payload && KS.state.model !== KS.payload.model) said.push(`The address says model “${KS.state.model.slice(0, 40)}”; ${KS.payload.name} is shown.`);
+  if (KS.payload && KS.state.model !== modelName()) said.push(`The address says model “${KS.state.model.slice(0, 40)}”; ${KS.payload.name} is shown.`);
   box.innerHTML = said.map((text) => `<p class="ks-notice" role="status">${escapeText(text)}</p>`).join("");
 }
 

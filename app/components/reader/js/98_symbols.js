@@ -25,7 +25,7 @@ function listenToPage() {
     const { node, at, view, model } = KS.state;
     readAddress();
     const moved = node !== KS.state.node || at !== KS.state.at || view !== KS.state.view;
-    if (model !== KS.state.model) tellMounts("waiting");
+    if (model !== KS.state.model && modelName() !== KS.payload?.model) tellMounts("waiting");
     showPage(moved);
     tellMounts("numbers");
   };
