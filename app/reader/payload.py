@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -82,7 +83,15 @@ def current_nodes() -> Mapping[str, Node]:
 
 
 def fingerprint() -> str:
-    """Changes when any file changes that a page is made from, pinned upstream files included."""
+    """Changes when any file changes that a page is made from, pinned upstream files included.
+
+    Files are looked at once a second at most: a rerun asks several times.
+    """
+    return _fingerprint_at(int(time.monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _fingerprint_at(second: int) -> str:
     files = [path for part, glob in CURRENT for path in (ROOT / part).rglob(glob)]
     files += [path for place in _pinned_places() for path in place.rglob("*") if path.is_file()]
     digest = hashlib.sha256()

@@ -1,5 +1,7 @@
 // Hover or focus one symbol, and every place of the same stream lights up: equation, shapes, code, prose.
 
+const DRAWER_BELOW = 768;
+
 /** @param {Event} event @param {boolean} on */
 function lightSymbol(event, on) {
   const symbol = /** @type {Element|null} */ (event.target instanceof Element ? event.target.closest("[data-symbol]") : null);
@@ -50,10 +52,17 @@ function followLink(event) {
   const link = event.target instanceof Element ? event.target.closest(".ks a[data-node], .ks a[data-view], .ks a[data-scroll]") : null;
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
+  closeDrawer(link);
   const { node, at, view, scroll } = /** @type {HTMLElement} */ (link).dataset;
   if (scroll) document.querySelector(`.ks [data-section="${CSS.escape(scroll)}"]`)?.scrollIntoView();
   else if (view) goTo({ view });
   else goTo({ node: node ?? "", at: at ?? "" });
+}
+
+/** On a phone the sidebar lies over the page: a link in it closes it. @param {Element} link */
+function closeDrawer(link) {
+  if (window.innerWidth > DRAWER_BELOW || !link.closest('[data-testid="stSidebar"]')) return;
+  /** @type {HTMLElement|null} */ (document.querySelector('[data-testid="stSidebarCollapseButton"] button'))?.click();
 }
 
 /** `/` to the search, J and K to the next and the previous node, arrows too where nothing else takes them.
