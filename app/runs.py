@@ -100,6 +100,11 @@ class RunStore:
                 return Ticket.finished(self._checks[key], words)
             return self._enqueue(key, Ticket(partial(self._check, key, run), words), reader)
 
+    def is_checked(self, run: Any, asked: Asked) -> bool:
+        """Whether the equations of this page were replayed on this run already."""
+        with self._lock:
+            return ("check", run.run_id, asked) in self._checks
+
     def completed(self, run: Any, reader: str = "") -> Ticket[Any]:
         """A ticket for the same run with its model, for values that are re-computed."""
         key = ("complete", run.run_id)

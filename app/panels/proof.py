@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+import streamlit as st
+
 from app.panels.html import draw
 from app.panels.live_data import Spot
 from app.run_checks import Asked, CheckRow
 from app.run_taps import LiveTap
 from model.cost import kept
 
+LONG = 512
+"""Positions up to which the equations are replayed unasked; some grow with their square."""
+TAKES_LONG = (
+    "This run is long, and replaying its equations in float64 would keep the worker from others."
+)
 KEEPING = {
     "KimiMLAAttention.k_cached",
     "KimiMLAAttention.v_cached",
@@ -33,6 +40,12 @@ def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
     at = place or (None if is_layered else "")
     also = () if KEEPING.isdisjoint(names) else ALSO
     return Asked(taps=names, layer=spot.layer if is_layered else None, at=at, also=also)
+
+
+def offer_replay(run: Any) -> bool:
+    """The head of the proof of a long run; True once the reader asks for it."""
+    draw("section.html", title="Proof", register="not replayed", run=run.run_id, lead=TAKES_LONG)
+    return st.button("Replay the equations", key="replay", type="tertiary")
 
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
