@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.linear import Linear, empty_parameter, wide
 from model.norm import unit_rms
@@ -17,7 +17,7 @@ class KeyScale(nn.Module):
         self.weight = empty_parameter(width)
 
 
-class AttnResidual(nn.Module):
+class AttnResidual(Quick):
     """One read over depth: sealed blocks first, the running sum last."""
 
     def __init__(self, config: KimiConfig) -> None:

@@ -1,11 +1,11 @@
 """One decoder layer: a mixer and a feed-forward, each reading what the residual rule gives it."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.attn_res import AttnResidual
 from model.cache import Kept
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.kda import KimiDeltaAttention, Recurrence
 from model.mla import KimiMLAAttention
@@ -14,7 +14,7 @@ from model.norm import RMSNorm
 from model.rows import Rows
 
 
-class KimiDecoderLayer(nn.Module):
+class KimiDecoderLayer(Quick):
     def __init__(self, config: KimiConfig, layer: int, recurrence: Recurrence | None) -> None:
         super().__init__()
         self.layer = layer

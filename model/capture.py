@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -39,6 +40,15 @@ class Recording:
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
+class Quick(nn.Module):
+    """A module that a decoded token passes many times: only with hooks does it look for them."""
+
+    def __call__(self, *args: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            return super().__call__(*args)
+        return self.forward(*args)
+
+
 class Tap(nn.Module):
     """Marks one tensor of a forward pass and returns it unchanged.
 
@@ -53,10 +63,10 @@ class Tap(nn.Module):
             raise ValueError(f"Tap({dims!r}): unknown dims {unknown}. Add them to model/dims.py.")
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        # a decoded token passes hundreds of taps: without hooks, none pays for looking for them
         if self._forward_hooks or self._forward_pre_hooks:
             return super().__call__(tensor)
-        return self.forward(tensor)
+        recording = _recording.get()
+        return tensor if recording is None else recording.see(self, tensor)
 
     def forward(self, tensor: Tensor) -> Tensor:
         recording = _recording.get()

@@ -2,14 +2,14 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.linear import empty_parameter, wide
 from model.rows import Rows
 
 
-class ShortConvolution(nn.Module):
+class ShortConvolution(Quick):
     """Depthwise and causal, then SiLU; zeros stand before the first position."""
 
     def __init__(self, width: int, lag: int) -> None:

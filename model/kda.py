@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.cache import KDAState
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig, LinearAttnConfig
 from model.conv import ShortConvolution
 from model.kda_chunk import ChunkResult, chunked_delta_rule
@@ -61,7 +61,7 @@ def unit_length(x: Tensor) -> Tensor:
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + L2_EPS)
 
 
-class KimiDeltaAttention(nn.Module):
+class KimiDeltaAttention(Quick):
     RECOMPUTED = ("retention", "decayed_state", "recalled")
     """Taps that prefill does not fire: chunks never hold these values."""
 
@@ -126,8 +126,9 @@ class KimiDeltaAttention(nn.Module):
         log_decay = self.forget_gate(x)
         beta = self.beta(wide(self.b_proj(x)).sigmoid())
 
-        state = q.new_zeros(x.shape[0], self.heads, self.width, self.width)
-        if kept is not None:
+        if kept is None:
+            state = q.new_zeros(x.shape[0], self.heads, self.width, self.width)
+        else:
             state = kept.recurrent
         # a padded row neither forgets nor writes
         terms = (q, k, v, rows.only_real(log_decay), rows.only_real(beta), state)

@@ -4,8 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.capture import Quick
 
-class Linear(nn.Module):
+
+class Linear(Quick):
     """`x Wᵀ`. Parameters are born on the meta device; `model/load.py` gives them storage."""
 
     def __init__(self, width_in: int, width_out: int) -> None:

@@ -2,10 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.cache import ExpandedKV, LatentKV
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.linear import Linear, wide
 from model.norm import LATENT_NORM_EPS, RMSNorm
@@ -15,7 +15,7 @@ EXPLICIT_KEYS = 1024
 """Up to this many keys the scores are held; beyond, a fused attention never forms them."""
 
 
-class KimiMLAAttention(nn.Module):
+class KimiMLAAttention(Quick):
     FUSED_AWAY = ("scores", "masked", "pattern")
     """Taps that do not fire beyond `EXPLICIT_KEYS` keys."""
 

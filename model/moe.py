@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+import torch.nn.functional as F
+from torch import Tensor
 
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.dims import size
 from model.linear import Linear, empty_matrix, empty_parameter, wide
@@ -17,7 +18,7 @@ SUM_EPS = 1e-20
 """Keeps the renormalization of router weights finite."""
 
 
-class KimiMLP(nn.Module):
+class KimiMLP(Quick):
     """`W_down act(W_gate x, W_up x)`, of the hidden width that `width` names."""
 
     def __init__(self, width: str, config: KimiConfig) -> None:
@@ -46,7 +47,7 @@ class Chosen(NamedTuple):
     weight: Tensor
 
 
-class KimiMoEGate(nn.Module):
+class KimiMoEGate(Quick):
     """Router: a bias decides who is chosen, and never how much a chosen expert weighs."""
 
     def __init__(self, config: KimiConfig) -> None:
@@ -87,7 +88,7 @@ class KimiMoEGate(nn.Module):
         return groups.masked_fill(out[..., None], float("-inf")).flatten(-2)
 
 
-class Experts(nn.Module):
+class Experts(Quick):
     """Every routed expert's three matrices, stacked `[expert, out, in]`."""
 
     def __init__(self, config: KimiConfig) -> None:
@@ -103,13 +104,19 @@ class Experts(nn.Module):
         tokens, choices = chosen.shape
         flat = chosen.flatten()
         if tokens == 1:
-            hidden, out = self.on_sorted(z.expand(choices, -1), flat.tolist(), [1] * choices)
-            return hidden[None], out[None]
+            return self.one_by_one(z.expand(choices, -1), flat.tolist())
         order = flat.argsort(stable=True)
         back = order.argsort()
         counts = torch.bincount(flat, minlength=len(self.w1)).tolist()
         hidden, out = self.on_sorted(z[order // choices], range(len(counts)), counts)
         return hidden[back].view(tokens, choices, -1), out[back].view(tokens, choices, -1)
+
+    def one_by_one(self, z: Tensor, experts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `forward`, for one token: row by row, without sorting."""
+        gate = each_row(z, self.w1, experts)
+        up = each_row(z, self.w3, experts)
+        hidden = self.activation(gate, up)
+        return hidden[None], each_row(hidden, self.w2, experts)[None]
 
     def on_sorted(
         self, z: Tensor, experts: Sequence[int], counts: Sequence[int]
@@ -121,6 +128,11 @@ class Experts(nn.Module):
         return hidden, by_expert(hidden, self.w2, experts, counts)
 
 
+def each_row(x: Tensor, weights: Tensor, experts: Sequence[int]) -> Tensor:
+    rows = zip(x.unbind(), experts, strict=True)
+    return torch.stack([F.linear(row, weights[j]) for row, j in rows])
+
+
 def by_expert(x: Tensor, weights: Tensor, experts: Sequence[int], counts: Sequence[int]) -> Tensor:
     parts = x.split(counts)
     return torch.cat(
@@ -128,7 +140,7 @@ def by_expert(x: Tensor, weights: Tensor, experts: Sequence[int], counts: Sequen
     )
 
 
-class KimiSparseMoE(nn.Module):
+class KimiSparseMoE(Quick):
     """Chosen experts on the latent, and shared experts on the full width, added."""
 
     def __init__(self, config: KimiConfig) -> None:
@@ -140,7 +152,8 @@ class KimiSparseMoE(nn.Module):
             width = size("d_moe_latent", config)
             self.routed_expert_down_proj = Linear(config.hidden_size, width)
             self.routed_expert_up_proj = Linear(width, config.hidden_size)
-        if config.latent_moe_use_norm:
+        self.has_norm = config.latent_moe_use_norm
+        if self.has_norm:
             self.routed_expert_norm = RMSNorm("d_moe_latent", config, config.rms_norm_eps)
         self.shared_experts = KimiMLP("d_shared_expert", config)
         self.latent = Tap("batch pos d_moe_latent")
@@ -158,7 +171,7 @@ class KimiSparseMoE(nn.Module):
         out = self.expert_out(out.unflatten(0, x.shape[:2]))
         combined = (weight[..., None, :] @ wide(out))[..., 0, :]
         routed = self.combined(combined.to(x.dtype))
-        if hasattr(self, "routed_expert_norm"):
+        if self.has_norm:
             routed = self.routed_expert_norm(routed)
         if self.has_latent:
             routed = self.routed_expert_up_proj(routed)

@@ -1,9 +1,9 @@
 """Root-mean-square norms: the plain one, and the gated one at the end of a KDA mixer."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from model.capture import Tap
+from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.dims import size
 from model.linear import empty_parameter, wide
@@ -17,7 +17,7 @@ def unit_rms(x: Tensor, eps: float) -> Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
 
 
-class RMSNorm(nn.Module):
+class RMSNorm(Quick):
     def __init__(self, width: str, config: KimiConfig, eps: float) -> None:
         super().__init__()
         self.width = width
@@ -33,7 +33,7 @@ class RMSNorm(nn.Module):
         return self.normed(self.weight * unit_rms(wide(x), self.eps).to(x.dtype))
 
 
-class GatedRMSNorm(nn.Module):
+class GatedRMSNorm(Quick):
     """Norm of each head's read, one weight for all heads, times a sigmoid gate."""
 
     def __init__(self, width: int, eps: float) -> None:
