@@ -127,9 +127,9 @@ class Overview:
         return show_int(self.reading.config.max_position_embeddings)
 
     def _model_link(self, model: str) -> Markup:
-        return Markup('<a href="?model={}&amp;view=overview">{} and {}</a>').format(
-            model, NAMES[self.reading.model], NAMES[model]
-        )
+        return Markup(
+            '<a href="?model={}&amp;view=overview" data-switch="{}">{} and {}</a>'
+        ).format(model, model, NAMES[self.reading.model], NAMES[model])
 
     def _layer_counts(self, other: str) -> str:
         theirs = Reading(other, self.reading.nodes).config.num_hidden_layers

@@ -49,12 +49,13 @@ function listenToPage() {
 /** Links to nodes change the page here; with a modifier key the browser opens them as links.
  * @param {MouseEvent} event */
 function followLink(event) {
-  const link = event.target instanceof Element ? event.target.closest(".ks a[data-node], .ks a[data-view], .ks a[data-scroll]") : null;
+  const link = event.target instanceof Element ? event.target.closest(".ks a[data-node], .ks a[data-view], .ks a[data-scroll], .ks a[data-switch]") : null;
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   closeDrawer(link);
-  const { node, at, view, scroll } = /** @type {HTMLElement} */ (link).dataset;
+  const { node, at, view, scroll, switch: model } = /** @type {HTMLElement} */ (link).dataset;
   if (scroll) document.querySelector(`.ks [data-section="${CSS.escape(scroll)}"]`)?.scrollIntoView();
+  else if (model) chooseModel(model);
   else if (view) goTo({ view });
   else goTo({ node: node ?? "", at: at ?? "" });
 }
@@ -78,7 +79,9 @@ function pageKey(event) {
     box.focus();
     return;
   }
-  const step = { j: 1, k: -1, ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  // arrows scroll and choose in much that can hold the focus; J and K are nobody else's
+  const free = !target || target.matches("body, html, .ks a");
+  const step = { j: 1, k: -1, ArrowRight: free ? 1 : 0, ArrowLeft: free ? -1 : 0 }[event.key];
   if (!step || KS.state.view !== "node") return;
   const next = currentPage()?.around[step === 1 ? 1 : 0];
   if (next) { event.preventDefault(); goTo({ node: next.node, at: next.at }); }
