@@ -42,7 +42,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
             pressed = st.form_submit_button("Run", key="run", type="primary")
     tokenizer = tokenizer_of(source)
     prompt_count(LONGEST_PROMPT, by_bytes=tokenizer is not None and is_by_bytes(tokenizer))
-    draw("run_words.html", count=_count(source, prompt), run=shown)
+    draw("run_words.html", count=_count(source, prompt), run=shown, waiting=pressed)
     if not pressed:
         return selection, {}
     st.session_state.pop(STOPPED, None)

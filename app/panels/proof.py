@@ -50,7 +50,8 @@ def offer_replay(run: Any) -> bool:
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
     """A row an equation, and for what is kept between calls a row that counts it."""
-    table = [*map(_row, rows), *_counted(spot, run)]
+    own_first = sorted(rows, key=lambda row: row.name in ALSO)
+    table = [*map(_row, own_first), *_counted(spot, run)]
     if not table:
         draw("section.html", title="Proof", register="", run="", lead=NOTHING)
         return
