@@ -14,6 +14,13 @@ from model.cost_kept import Kind
 
 READ = ("attn_res/mix", "kda/state", "mla/kv_cache", "moe/router")
 """Nodes that the first way in offers, where the model has them."""
+RUN = (
+    ("kda/state", "The memory of a layer, live", "state"),
+    ("mla/softmax", "Which token looks at which", "pattern"),
+    ("moe/weights", "Which experts a token chose", "routing"),
+    ("head/logits", "What comes next", "logits"),
+)
+"""Nodes whose live half the second way in offers."""
 SEARCHES = ("mla/kv_cache", "mla/k_shared", "kda/state", "moe/pick")
 
 
@@ -97,13 +104,7 @@ class Overview:
                 text="Send your own text through a small model and look inside every step.",
                 links=tuple(
                     (self._link(entry, words), note)
-                    for node, words, note in (
-                        ("kda/written_and_erased", "What a token wrote and erased", "KDA"),
-                        ("kda/state", "The memory of a layer, live", "state"),
-                        ("mla/softmax", "Which token looks at which", "pattern"),
-                        ("moe/weights", "Which experts a token chose", "routing"),
-                        ("head/logits", "What comes next", "logits"),
-                    )
+                    for node, words, note in RUN
                     if (entry := self._entry(node))
                 ),
             ),
