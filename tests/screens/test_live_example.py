@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.run_checks import Asked, open_checks
 from app.run_engine import EXAMPLE, ModelEngine
@@ -111,3 +112,21 @@ def test_the_equations_of_a_page_come_from_the_stored_proof(stored):
     rows = ModelEngine().check(stored, Asked(taps=("KimiMLAAttention.k_shared",), layer=3))
     assert [row.name for row in rows]
     assert all(row.layer == 3 for row in rows)
+
+
+def example_page():
+    from app.panels.example import example_panel
+    from app.runs import shared_store
+
+    example_panel(shared_store())
+
+
+def test_the_overview_shows_the_example_as_a_whole(stored):
+    page = AppTest.from_function(example_page, default_timeout=60).run()
+    assert not page.exception
+    text = "\n".join(element.proto.body for element in page.get("html"))
+    assert "A finished example" in text
+    assert stored.run_id[:6] in text
+    assert "Gated MLA" in text
+    assert "✓ pass" in text
+    assert text.count('title="surprise') == len(stored.tokens) - 1

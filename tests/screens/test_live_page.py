@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.panels.waiting import queue_sentence
 from app.runs import shared_store
 
 SCRIPT = Path(__file__).with_name("live_page.py")
@@ -119,3 +120,31 @@ def test_a_step_that_is_not_there_is_held_within_the_run(step):
 def test_a_head_that_is_not_there_is_answered_in_words():
     text = written(open_page(node="mla/kv_cache", head=99))
     assert "heads 0 to 3" in text
+
+
+def test_a_picker_follows_the_address_and_keeps_what_its_own_echo_says():
+    page = open_page(node="mla/k_shared", layer=7)
+    page.sidebar.select_slider(key="layer").set_value(11).run()
+    # the bridge wrote it, and the reader went on before the address came back
+    page.sidebar.select_slider(key="layer").set_value(12).run()
+    page.query_params["layer"] = "11"
+    page.run()
+    assert page.sidebar.select_slider(key="layer").value == 12
+    # a step back is news
+    page.query_params["layer"] = "7"
+    page.run()
+    assert page.sidebar.select_slider(key="layer").value == 7
+    assert "layer 7" in written(page)
+
+
+def test_another_node_brings_its_own_layers():
+    page = open_page(node="mla/k_shared", layer=7)
+    page.query_params["node"] = "kda/read"
+    page.run()
+    assert not page.exception
+    assert page.sidebar.select_slider(key="layer").value == 6
+
+
+def test_the_place_in_the_queue_is_said_in_words():
+    assert queue_sentence(0).startswith("One run is before you")
+    assert queue_sentence(2).startswith("3 runs are before you")

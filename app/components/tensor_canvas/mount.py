@@ -26,8 +26,10 @@ PARTS = (
 
 
 def script() -> str:
-    """The parts as one module."""
-    return "\n".join((HERE / part).read_text(encoding="utf-8") for part in PARTS)
+    """The parts as one module. It travels with every figure, so comments and indents stay here."""
+    text = "\n".join((HERE / part).read_text(encoding="utf-8") for part in PARTS)
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/*", "*")))
 
 
 _mount = component(
