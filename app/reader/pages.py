@@ -1,10 +1,10 @@
 """One node at one place, gathered for the templates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from annotations.node import Node, notes
+from annotations.node import Node, Source, notes
 from annotations.outline import Entry, breadcrumb
 from app.reader.context import LONG_NAMES, NAMES, Reading
 from app.reader.cost_view import KeptRow, KeptView, all_parameters, kept_view, parameter_count
@@ -56,10 +56,15 @@ class Page:
         self.prose = self.words.blocks(self.node.prose)
         self.notes = self._notes()
         self.evidence: tuple[Evidence, ...] = tuple(
-            evidence(source, lines) for source in self.node.sources
+            evidence(replace(source, claim=self._claim(source)), lines)
+            for source in self.node.sources
         )
         self.ours: tuple[Ours, ...] = our_lines(reading, self.node, lines)
         self.kept: KeptView | None = kept_view(reading) if self.node.cost in KEPT else None
+
+    def _claim(self, source: Source) -> str:
+        # apart from the page's words: the numbers of a claim are not the page's to explain
+        return Words(self.reading, self.entry, self.node.symbols).plain(source.claim)
 
     @property
     def model_name(self) -> str:
