@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from annotations.node import Node, for_model, for_place
-from annotations.outline import Entry, flat
+from annotations.outline import Entry, flat, moved
 from app.state import EXAMPLE_NODE, Selection
 from model.config import KimiConfig
 
@@ -47,11 +47,14 @@ def place_of(selection: Selection, nodes: Mapping[str, Node], config: KimiConfig
     """The place that the address means: an unknown node is the example's, a layer the nearest.
 
     The reader, in the browser, says what it could not find; here only the same choice is made.
+    An id that has moved is its new one, and the instance it has there wins over the address.
     """
+    name, instance = moved().get(selection.node, (selection.node, ""))
     entries = [entry for entry in flat(selection.model) if entry.node in nodes]
-    here = [entry for entry in entries if entry.node == selection.node]
+    here = [entry for entry in entries if entry.node == name]
     here = here or [entry for entry in entries if entry.node == EXAMPLE_NODE]
-    entry = next((entry for entry in here if entry.instance == selection.at), here[0])
+    wanted = instance or selection.at
+    entry = next((entry for entry in here if entry.instance == wanted), here[0])
     node = for_place(for_model(nodes[entry.node], selection.model), entry.instance)
     layers = layers_with(config, entry.place)
     layer = None

@@ -15,6 +15,9 @@ from annotations.outline import (
     parse,
 )
 from annotations.prose import plain
+from app.place import place_of
+from app.state import Selection
+from model.presets import preset
 
 NODES = load_nodes()
 COMPLETE = [
@@ -126,3 +129,10 @@ def test_every_entry_of_an_outline_has_evidence_and_code_to_show(model):
         assert page.sources, entry
         assert page.ours, entry
         assert 60 <= len(plain(page.prose).split()) <= 200, entry
+
+
+@pytest.mark.parametrize("old", moved())
+def test_an_address_with_an_old_id_is_read_at_its_new_place(old):
+    node, instance = moved()[old]
+    place = place_of(Selection(node=old), NODES, preset("tiny-k3"))
+    assert place.entry == find("k3", node, instance)
