@@ -19,6 +19,7 @@ $(VENV)/.dev: requirements.txt requirements-dev.txt | $(BIN)/python
 	@touch $(VENV)/.run $@
 
 run: $(VENV)/.run
+	$(BIN)/python -m app.reader
 	$(BIN)/python -m streamlit run streamlit_app.py --server.port $(PORT)
 
 browser:
@@ -34,7 +35,7 @@ check: $(VENV)/.dev
 	PYTHON=$(BIN)/python ./check
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m tests.bench
+	for bench in prefill decode recording; do $(BIN)/python tests/bench/$$bench.py; done
 
 example: $(VENV)/.run
 	$(BIN)/python -m app.example

@@ -1,5 +1,6 @@
 """The model behind the store: loaded on the worker thread, on its first job."""
 
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -110,12 +111,24 @@ class ModelEngine:
             if source not in self._models:
                 if ticket is not None:
                     ticket.report(f"loading {source}", 0.0)
+                import torch
+
                 from model.load import load
 
+                torch.set_num_threads(threads())
                 while len(self._models) >= MOST_MODELS:
                     self._models.pop(next(iter(self._models)))
                 self._models[source] = load(source)
             return self._models[source]
+
+
+def threads() -> int:
+    """Half of the cores: pages are served by the other half.
+
+    OpenMP's threads wait for one another by spinning, so that on a core which is busy with
+    something else a layer takes many times as long.
+    """
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 def _is_far(identity: Any, asked: Asked) -> bool:
