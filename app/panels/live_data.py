@@ -1,5 +1,6 @@
 """The figures of a node on a run: which taps, at which step, head and token, in what form."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,8 @@ class Spot:
     asked_layer: int | None = None
     """As the address has it; the layer shown may be the nearest."""
     phase: str = "decode"
+    address: str = ""
+    """Changes whenever the address does, so that the browser hears of every answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ def spot_of(node: Node, at: str | None, layer: int | None, choice: Any, run: Any
         token=token,
         asked_layer=choice.layer,
         phase=choice.phase,
+        address=repr((replace(choice, notices=()), choice.notices)),
     )
 
 
@@ -155,6 +159,7 @@ def _address(spot: Spot, run: Any) -> dict[str, Any]:
         "layer": spot.layer,
         "asked_layer": spot.asked_layer,
         "phase": spot.phase,
+        "address": hashlib.sha256(spot.address.encode("utf-8", "replace")).hexdigest()[:12],
         "run": run.run_id,
     }
 

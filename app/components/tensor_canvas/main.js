@@ -35,9 +35,10 @@ function mount(parent) {
   };
   const stale = (event) => {
     const next = event.detail ?? {}, now = view.data;
-    const layer = now.asked_layer ?? now.layer;
+    // a layer that the address does not name is the server's to choose
+    const layer = new URL(location.href).searchParams.get("layer");
     const moved = (next.node && next.node !== now.node) || (next.at && now.at && next.at !== now.at) ||
-      (next.layer !== undefined && next.layer !== null && layer !== null && Number(next.layer) !== layer) ||
+      (layer !== null && Number(layer) !== (now.asked_layer ?? now.layer)) ||
       (next.phase && now.phase && next.phase !== now.phase);
     root.classList.toggle("stale", Boolean(moved));
     document.querySelector(".st-key-live")?.toggleAttribute("data-stale", Boolean(moved));
@@ -53,6 +54,7 @@ function mount(parent) {
   view.stop = () => {
     window.removeEventListener("kimiscope:node", stale);
     watch.disconnect();
+    document.querySelector(".st-key-live")?.removeAttribute("data-stale");
     delete parent.kimiscope;
     root.remove();
   };
