@@ -9,6 +9,7 @@ from app.panels.prompt import place_pickers, prompt_form
 from app.reader import font, payload
 from app.runs import shared_store
 from app.views.node_live import node_live
+from app.views.overview_live import overview_live
 from model.presets import preset
 
 
@@ -35,6 +36,6 @@ def main() -> None:
     reader("below", font.packed())
     bridge(url=url | more, key="bridge-url")
     with live:
-        if selection.view == "node":
-            spot = place.place_of(selection, nodes, preset(selection.source))
-            node_live(selection, spot, nodes, store)
+        spot = place.place_of(selection, nodes, preset(selection.source))
+        half = node_live if selection.view == "node" else overview_live
+        half(selection, spot, nodes, store)

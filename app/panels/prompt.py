@@ -51,7 +51,14 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     for key, value in (("source", source), ("prompt", prompt), ("new", new)):
         note_sent(key, value)
     asked = replace(
-        selection, source=source, prompt=prompt, new=new, run=None, step=None, token=None
+        selection,
+        view="node",
+        source=source,
+        prompt=prompt,
+        new=new,
+        run=None,
+        step=None,
+        token=None,
     )
     return asked, _written(asked)
 
@@ -151,6 +158,9 @@ def _in_address(prompt: str) -> str | None:
 def _written(asked: Selection) -> Url:
     """The address of a new run; where its prompt is too long, only its id will stand there."""
     return {
+        # the overview has no live tensor: a run leads to the page that the address means
+        "view": None,
+        "node": asked.node,
         "source": asked.source,
         "prompt": _in_address(asked.prompt or ""),
         "new": asked.new,

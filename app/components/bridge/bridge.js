@@ -13,7 +13,10 @@ function writeAddress(url) {
   const query = asked.toString().replaceAll("%2F", "/");
   const address = location.pathname + (query ? `?${query}` : "");
   if (address === location.pathname + location.search) return;
-  history.replaceState(history.state, "", address);
+  // another page is a step of its own, a detail is not
+  const page = new URLSearchParams(location.search).get("node");
+  if (page !== asked.get("node")) history.pushState({}, "", address);
+  else history.replaceState(history.state, "", address);
   window.dispatchEvent(new CustomEvent("kimiscope:address", { detail: url }));
   // Streamlit keeps its own copy of the address, and a step back must be a change of that copy;
   // the id of a finished run changes nothing on the page
