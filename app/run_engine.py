@@ -50,6 +50,10 @@ class ModelEngine:
             budget=budget,
         )
 
+    def warm(self, source: str, ticket: Ticket[Any]) -> None:
+        # the hash of the weights names every run, and takes its time once
+        _ = self.model(source, ticket).weights_hash
+
     def alone(self, run: Any, names: tuple[str, ...], ticket: Ticket[Any]) -> Any:
         lm = self.model(run.source, ticket)
         from model.trace import run as make

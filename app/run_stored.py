@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
 from model.config import KimiConfig
@@ -127,8 +127,11 @@ def open_stored(path: Path) -> StoredRun:
     """The run in a file of `Trace.save`; damage is answered in words."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no stored run {str(path)!r}; `make example` makes it.")
-    with safe_open(path, framework="numpy") as file:
-        metadata = file.metadata() or {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"{str(path)!r} is damaged ({error}). `make example` makes it.") from error
     about = json.loads(metadata.get(KEY, "{}"))
     if about.get("format") != FORMAT:
         raise ValueError(

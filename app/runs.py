@@ -33,6 +33,10 @@ class Engine(Protocol):
         """The stored run, or None where none was made."""
         ...
 
+    def warm(self, source: str, ticket: Ticket[Any]) -> Any:
+        """Load the model."""
+        ...
+
     def alone(self, run: Any, names: tuple[str, ...], ticket: Ticket[Any]) -> Any:
         """The same run again, recording these taps and nothing else."""
         ...
@@ -55,6 +59,8 @@ class RunStore:
         self._checks: OrderedDict[object, Any] = OrderedDict()
         self._worker: threading.Thread | None = None
         self._example: Any = None
+        self.example_fault = ""
+        """Why the stored run could not be opened."""
 
     def submit(self, request: RunRequest, reader: str = "") -> Ticket[Any]:
         """A ticket for the run; the same request shares one ticket, a finished one is at hand.
@@ -80,8 +86,11 @@ class RunStore:
     def example(self) -> Any | None:
         """The stored run that a first visitor sees."""
         with self._lock:
-            if self._example is None:
-                self._example = self.engine.example()
+            if self._example is None and not self.example_fault:
+                try:
+                    self._example = self.engine.example()
+                except ValueError as error:
+                    self.example_fault = str(error)
             return self._example
 
     def known(self, request: RunRequest) -> Any | None:
@@ -120,6 +129,12 @@ class RunStore:
             if (made := self.shelf.get(key)) is not None:
                 return Ticket.finished(made, asked)
             return self._enqueue(key, Ticket(partial(self._alone, key, run, names), asked), reader)
+
+    def warm(self, source: str) -> None:
+        """Load a model that is about to be asked for; a fault is said by the run that needs it."""
+        with self._lock:
+            ticket = Ticket(partial(self.engine.warm, source), f"the model {source}")
+            self._enqueue(("warm", source), ticket, "")
 
     def leave(self, ticket: Ticket[Any], reader: str) -> None:
         """A reader gives up; the job stops when it was the last one."""

@@ -28,7 +28,13 @@ def example_panel(store: RunStore) -> None:
     """The stored run as a whole; says what to do where there is none."""
     run = store.example()
     if run is None:
-        draw("section.html", title="A finished example", register="", run="", lead=MISSING)
+        draw(
+            "section.html",
+            title="A finished example",
+            register="",
+            run="",
+            lead=store.example_fault or MISSING,
+        )
         return
     draw(
         "section.html",

@@ -41,7 +41,9 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
         with right:
             pressed = st.form_submit_button("Run", key="run", type="primary")
     tokenizer = tokenizer_of(source)
-    prompt_count(LONGEST_PROMPT, by_bytes=tokenizer is not None and is_by_bytes(tokenizer))
+    by_bytes = tokenizer is not None and is_by_bytes(tokenizer)
+    if prompt_count(LONGEST_PROMPT, by_bytes=by_bytes):
+        store.warm(source)
     draw("run_words.html", count=_count(source, prompt), run=shown, waiting=pressed)
     if not pressed:
         return selection, {}

@@ -11,6 +11,11 @@ from app.state import Selection
 NEW_TOKENS = 4
 """New tokens where the address does not say."""
 
+MISSING = (
+    "There is no stored example here. Type a prompt and press Run, or make the example with "
+    "`make example`."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -49,10 +54,7 @@ def choose(selection: Selection, store: RunStore, reader: str, stopped: str = ""
         )
     example = store.example()
     if example is None:
-        return Choice(
-            sentence="There is no stored example here. Type a prompt and press Run, or make the "
-            "example with `make example`."
-        )
+        return Choice(sentence=store.example_fault or MISSING)
     return Choice(run=store.find(example.run_id))
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.panels.run_choice import choose
 from app.run_checks import Asked, open_checks
 from app.run_engine import EXAMPLE, ModelEngine
 from app.run_stored import open_stored
 from app.runs import RunStore
+from app.state import Selection
 from model.load import load
 from model.trace import open_trace, run
 
@@ -106,6 +108,15 @@ def test_what_the_file_does_not_hold_comes_with_the_model(stored):
 def test_a_damaged_example_is_answered_in_words(tmp_path):
     with pytest.raises(FileNotFoundError, match="make example"):
         open_stored(tmp_path / "none.safetensors")
+
+
+def test_a_damaged_example_leaves_the_other_pages_alive(tmp_path):
+    path = tmp_path / "run.safetensors"
+    path.write_bytes(EXAMPLE.read_bytes()[:1_000])
+    store = RunStore(ModelEngine(path))
+    assert store.example() is None
+    assert "make example" in store.example_fault
+    assert "make example" in choose(Selection(), store, "ann").sentence
 
 
 def test_the_equations_of_a_page_come_from_the_stored_proof(stored):

@@ -42,6 +42,12 @@ class WaitingEngine:
     def example(self):
         return None
 
+    def alone(self, run, names, ticket):
+        return run
+
+    def warm(self, source, ticket):
+        self.order.append(f"load {source}")
+
     def complete(self, run):
         return run
 
@@ -159,3 +165,12 @@ def test_equations_are_replayed_once_for_a_page_of_a_run(engine):
     assert first.wait(5)
     assert store.checked(run, "asked").is_over
     assert first.result() == ("r", "asked")
+
+
+def test_a_model_is_loaded_before_the_run_that_needs_it(engine):
+    store = RunStore(engine)
+    engine.go.set()
+    store.warm("k3-mini")
+    ticket = store.submit(RunRequest(prompt="x"), "ann")
+    assert ticket.wait(5)
+    assert engine.order == ["load k3-mini", "x"]

@@ -13,6 +13,11 @@ _mount = component(
 )
 
 
-def prompt_count(limit: int, *, by_bytes: bool) -> None:
-    """Without `by_bytes` only the server can count, and does so at each run."""
-    _mount(data={"limit": limit, "by_bytes": by_bytes}, key="prompt-count")
+def prompt_count(limit: int, *, by_bytes: bool) -> bool:
+    """Without `by_bytes` only the server can count, and does so at each run.
+
+    True once, when the reader enters the prompt.
+    """
+    data = {"limit": limit, "by_bytes": by_bytes}
+    result = _mount(data=data, key="prompt-count", on_entered_change=lambda: None)
+    return bool(result.entered)
