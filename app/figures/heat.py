@@ -39,6 +39,8 @@ class Panel:
     causal_from: int | None = None
     """Position of the first row, where columns after a row's own position are masked."""
     first_column: int = 0
+    column_step: int = 1
+    """Columns of the tensor behind one column of the picture."""
     scale_of: str = ""
     column_labels: tuple[str, ...] | None = None
 
@@ -99,9 +101,10 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "constant": constant,
         "causal_from": panel.causal_from,
         "first_column": panel.first_column,
+        "column_step": panel.column_step,
         "column_labels": list(panel.column_labels) if panel.column_labels is not None else None,
         "column_word": panel.groups[0].word,
-        "groups": _groups(panel.groups),
+        "groups": _groups(panel.groups, panel.column_step),
         "statistics": statistics(values, masked),
     }
 
@@ -111,10 +114,10 @@ def scale_end(values: NDArray, *, signed: bool) -> float:
     return spread(values) if signed else largest(values)
 
 
-def _groups(groups: tuple[Group, ...]) -> list[dict[str, Any]]:
+def _groups(groups: tuple[Group, ...], step: int) -> list[dict[str, Any]]:
     placed, start = [], 0
     for index, group in enumerate(groups):
-        last = f" 0 … {group.size - 1}" if group.size > 1 else ""
+        last = f" 0 … {(group.size - 1) * step}" if group.size > 1 else ""
         placed.append(
             {
                 "title": group.name + last,

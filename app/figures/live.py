@@ -1,7 +1,7 @@
 """From the taps of a page to the pictures that show them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,24 +121,23 @@ def _slice(each: Shown, tokens: Tokens, around: int | None) -> Slice:
     values, factor = reduce_columns(values, MOST_COLUMNS)
     if factor > 1:
         notes.append(f"of every {factor} columns the value of largest magnitude")
-    if is_position:
-        rows = Rows(
+    rows = _rows(flat.row_axis, tokens, first, last)
+    causal_from = first if is_causal and factor == 1 else None
+    panel = replace(_panel(each, values, flat.column_axis, causal_from), column_step=factor)
+    return Slice(panel, rows, tuple(notes))
+
+
+def _rows(axis: str, tokens: Tokens, first: int, last: int) -> Rows:
+    if axis in POSITIONS:
+        return Rows(
             word="position",
             labels=tokens.labels[first:last],
             ids=tokens.ids[first:last],
             first=first,
             new_from=tokens.new_from,
         )
-    else:
-        only = [""] if flat.row_axis == "" else [str(row) for row in range(first, last)]
-        rows = Rows(
-            word=word(flat.row_axis) if flat.row_axis else "row",
-            labels=tuple(only),
-            first=first,
-            is_position=False,
-        )
-    causal_from = first if is_causal and factor == 1 else None
-    return Slice(_panel(each, values, flat.column_axis, causal_from), rows, tuple(notes))
+    labels = ("",) if axis == "" else tuple(str(row) for row in range(first, last))
+    return Rows(word=word(axis) if axis else "row", labels=labels, first=first, is_position=False)
 
 
 def _panel(each: Shown, values: NDArray, column_axis: str, causal_from: int | None) -> Panel:

@@ -257,7 +257,6 @@ def _depth_data(
         for r in reads
     ]
     own = tap.name.rpartition(".")[0]
-    source = run.provenance(tap.name, spot.step)
     note = f"{len(reads)} of {len(reads)} reads"
     if last - first < seen:
         note += f", positions {first:,} … {last - 1:,} of {seen:,}"
@@ -272,19 +271,19 @@ def _depth_data(
         name=f"{run.run_id[:6]}-weights-over-depth",
         token=last - 1 if spot.token is None else spot.token,
         note=note,
-        provenance=[
-            {
-                "kind": "captured",
-                "taps": [
-                    "layers.*.self_attention_res.weights",
-                    "layers.*.mlp_res.weights",
-                    "output_attn_res.weights",
-                ],
-                "facts": [
-                    f"steps 0 … {spot.step}",
-                    source.dtype or run.dtype,
-                    f"{run.device}, {short_path(run.kernel_path)}",
-                ],
-            }
-        ],
+        provenance=[_depth_origin(spot, tap, run)],
     )
+
+
+def _depth_origin(spot: Spot, tap: LiveTap, run: Any) -> Origin:
+    modules = ("layers.*.self_attention_res", "layers.*.mlp_res", "output_attn_res")
+    dtype = run.provenance(tap.name, spot.step).dtype or run.dtype
+    return {
+        "kind": "captured",
+        "taps": [f"{module}.weights" for module in modules],
+        "facts": [
+            f"steps 0 … {spot.step}",
+            dtype,
+            f"{run.device}, {short_path(run.kernel_path)}",
+        ],
+    }

@@ -170,3 +170,13 @@ def test_small_pictures_stay_small_and_keep_the_extremes(shape):
     assert made["h"] <= SIDE
     assert codes.size == made["w"] * made["h"]
     assert codes.min() < 127
+
+
+def test_a_reduced_picture_counts_its_columns_as_the_tensor_does():
+    tokens = Tokens(labels=("a",), ids=(1,), new_from=None)
+    shown = [Shown(tap="A.x", symbol="x", stream="", dims=("d_model",), values=np.ones(3_000))]
+    figure = live_figure(shown, tokens, None, **SHARED)[0]
+    panel = figure["panels"][0]
+    assert panel["column_step"] == 3
+    assert panel["columns"] * panel["column_step"] == 3_000
+    assert "of every 3 columns" in figure["note"]

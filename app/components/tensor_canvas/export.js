@@ -17,7 +17,7 @@ const field = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? "'" : "") + text.replac
 
 function saveCsv({ data }) {
   const values = data.panels.map((panel) => valuesOf(panel.values));
-  const names = data.panels.flatMap((panel) => [...Array(panel.columns).keys()].map((c) => field(`${panel.symbol} ${c + (panel.first_column || 0)}`)));
+  const names = data.panels.flatMap((panel) => [...Array(panel.columns).keys()].map((c) => field(`${panel.symbol} ${columnIndex(panel, c)}`)));
   const lines = data.rows.labels.map((label, row) => [data.rows.first + row, field(label),
     ...data.panels.flatMap((panel, p) => [...values[p].subarray(row * panel.columns, (row + 1) * panel.columns)])].join(","));
   save(data.name + ".csv", [[data.rows.word, "label", ...names].join(","), "\r\n", lines.join("\r\n")], "text/csv");

@@ -25,7 +25,7 @@ function layout(data, width) {
 
 /** Whether a cell lies after its own position. @param {Panel} panel */
 const isMasked = (panel, row, column) =>
-  panel.causal_from !== null && column + (panel.first_column || 0) > panel.causal_from + row;
+  panel.causal_from !== null && column + panel.first_column > panel.causal_from + row;
 
 /** The pixels of one panel. @param {HTMLCanvasElement} canvas */
 function paint(root, canvas, panel, values, box, bound) {

@@ -108,12 +108,15 @@ function listen(canvas, panel, p, hands) {
   });
 }
 
+/** Where a column stands in the tensor. @param {Panel} panel */
+const columnIndex = (panel, column) => panel.first_column + column * panel.column_step;
+
 /** Full index, token and value to six places. @param {Heat} data @param {Panel} panel */
 function sentence(data, panel, values, cell) {
   const group = [...panel.groups].reverse().find((g) => cell.column >= g.start) ?? panel.groups[0];
   const place = `${data.rows.word} ${data.rows.first + cell.row}` + (data.rows.is_position ? ` ${data.rows.labels[cell.row]}` : "");
   const column = panel.column_labels ? `${panel.column_word} ${panel.column_labels[cell.column]}`
-    : `${group.word} ${cell.column - group.start + (panel.first_column || 0)}`;
+    : `${group.word} ${columnIndex(panel, cell.column - group.start)}`;
   const head = data.tools.head === null ? "" : `head ${data.tools.head}, `;
   const hidden = isMasked(panel, cell.row, cell.column);
   const value = hidden ? "masked, after its own position" : exact(values[cell.row * panel.columns + cell.column], panel);

@@ -19,7 +19,7 @@ function tableOf(view, values) {
 function sheet(data, panel, values) {
   const columns = Math.min(panel.columns, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, data.rows.labels.length))));
   const head = make("tr", {}, make("th", { scope: "col" }, data.rows.word),
-    ...[...Array(columns).keys()].map((c) => make("th", { scope: "col" }, String(panel.column_labels ? panel.column_labels[c] : c + (panel.first_column || 0)))));
+    ...[...Array(columns).keys()].map((c) => make("th", { scope: "col" }, String(panel.column_labels ? panel.column_labels[c] : columnIndex(panel, c)))));
   const body = data.rows.labels.map((label, row) => make("tr", {}, make("th", { scope: "row" }, `${data.rows.first + row} ${label}`),
     ...[...Array(columns).keys()].map((c) => make("td", {}, isMasked(panel, row, c) ? "masked" : exact(values[row * panel.columns + c], panel)))));
   const part = columns < panel.columns ? `, the first ${columns} of ${panel.columns} columns; CSV has them all` : "";

@@ -3,7 +3,7 @@
 /** @typedef {{form: "float32"|"uint8", b64: string, low: number, high: number}} Encoded */
 /** @typedef {{title: string, short: string, word: string, stream: string, start: number, strong: boolean}} Group */
 /** @typedef {{symbol: string, title: string, columns: number, values: Encoded, signed: boolean, whole: boolean, clips: boolean,
- *   bounds: {this: number, all?: number}, scale_word: string, constant: number|null, causal_from: number|null, first_column: number,
+ *   bounds: {this: number, all?: number}, scale_word: string, constant: number|null, causal_from: number|null, first_column: number, column_step: number,
  *   column_labels: string[]|null, column_word: string, groups: Group[], statistics: Object<string, number>}} Panel */
 /** @typedef {{kind: string, taps: string[], facts: string[]}} Provenance */
 /** @typedef {{labels: string[], ids: number[], first: number, new_from: number|null}} Tokens */
