@@ -1,10 +1,15 @@
-"""What tests measured is printed at the end: numbers are reported, also by tests that pass."""
+"""One thread a test process; what tests measured is printed at the end, if they pass too."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
 MEASURED = "measured"
+
+# before torch is imported: two workers on two cores, and sums in one order whatever ran before
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture
