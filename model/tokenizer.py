@@ -23,7 +23,7 @@ SPECIALS = (
 """Control tokens of the byte tokenizer; their ids follow the 256 bytes in this order."""
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
-_GLYPHS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\x7f": "␡"}
+_GLYPHS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Token:
     text: str
     """What the token spells; empty where its bytes are not whole characters."""
     display: str
-    """Never empty, never invisible: `␣`, `⏎`, `⇥`, `⟨0xE2⟩` for part of a character."""
+    """Never empty, never invisible: `␣`, `⏎`, `⇥`; `⟨0x0F⟩` for a byte that is no character by
+    itself or has no picture."""
     special: bool
 
 
@@ -138,9 +139,10 @@ def tokenizer_for(config: KimiConfig, folder: Path | None = None) -> Tokenizer |
 def _glyph(character: str) -> str:
     if character in _GLYPHS:
         return _GLYPHS[character]
-    if ord(character) < 0x20:
-        return chr(0x2400 + ord(character))
-    return character if character.isprintable() else f"⟨U+{ord(character):04X}⟩"
+    if character.isprintable():
+        return character
+    # fonts have no picture of a control character, only an empty box
+    return f"⟨0x{ord(character):02X}⟩" if character.isascii() else f"⟨U+{ord(character):04X}⟩"
 
 
 def _speller(layout: dict):
