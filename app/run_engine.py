@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from app.run_request import RunRequest
 from app.run_stored import StoredRun, open_stored
 from app.run_ticket import Ticket
 from model.presets import PRESETS, preset
+from model.shipped import folder_of
 from model.tokenizer import Tokenizer, tokenizer_for
 
 EXAMPLE = Path(__file__).parent / "example" / "run.safetensors"
-WEIGHTS = Path(__file__).parent.parent / "model" / "weights"
 MOST_MODELS = 2
 WHOLE = "KimiLM"
 
@@ -104,7 +105,7 @@ class ModelEngine:
                 f"The stored run was made with weights {run.weights_hash[:12]}, the model here has "
                 f"{whole.weights_hash[:12]}. `make example` makes it anew."
             )
-        return whole
+        return replace(whole, is_stored=True)
 
     def _stored_checks(self, run: Any) -> tuple[CheckRow, ...] | None:
         return open_checks(self.example_path.with_name("proof.json"), run.run_id)
@@ -145,14 +146,13 @@ def tokenizer_of(source: str) -> Tokenizer | None:
     """The tokenizer of a model by name, without loading the model; None where only it knows."""
     if source not in PRESETS:
         return None
-    folder = WEIGHTS / source
-    return tokenizer_for(preset(source), folder if (folder / "tokenizer.json").is_file() else None)
+    return tokenizer_for(preset(source), folder_of(source))
 
 
-def _told(ticket: Ticket[Any]) -> Callable[[str, int, int], None]:
+def _told(ticket: Ticket[Any]) -> Callable[[str, float, int], None]:
     """Tells the ticket how far a run is; raises in it once nobody waits."""
     return lambda stage, step, steps: ticket.report(_stage(stage, step, steps), step / steps)
 
 
-def _stage(stage: str, step: int, steps: int) -> str:
+def _stage(stage: str, step: float, steps: int) -> str:
     return f"decode {step} of {steps - 1}" if stage == "decode" else stage

@@ -36,6 +36,11 @@ def place_of(run: Any, token: int) -> tuple[int, int]:
     return token - run.prompt_length + 1, 0
 
 
+def source_words(run: Any) -> str:
+    """The model of a run, with what it says of its weights."""
+    return ", ".join(filter(None, (run.source, run.weights_note)))
+
+
 def short_path(path: str) -> str:
     """`torch` of `torch: chunked in prefill, …`."""
     return path.partition(":")[0]

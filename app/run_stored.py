@@ -16,7 +16,7 @@ from model.tokenizer import Token
 from model.trace_select import Selection, select
 
 KEY = "kimiscope"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class StoredRun:
     config: KimiConfig
     tokens: tuple[Token, ...]
     is_stored: bool = True
+    model: None = None
     _arrays: Mapping[str, np.ndarray] = field(repr=False)
 
     def __getattr__(self, name: str) -> Any:

@@ -13,10 +13,10 @@ from model.init import fill, give_storage
 from model.kimi import KimiLM
 from model.memory import keep_freed_pages
 from model.presets import PRESETS, RELEASED, preset
+from model.shipped import RANDOM, folder_of, has_weights
 from model.spelling import expert_part, from_upstream, is_stacked, to_upstream
 from model.tokenizer import tokenizer_for
 
-SHIPPED = Path(__file__).parent / "weights"
 KERNELS = ("auto", "torch", "triton")
 NAMED = 10
 """Names of each kind of mismatch that an error lists."""
@@ -46,7 +46,7 @@ def build(
     if device != "meta":
         fill(lm, config, seed)
     lm.source = source
-    lm.weights_note = "no weights" if device == "meta" else "seeded random weights"
+    lm.weights_note = "no weights" if device == "meta" else RANDOM
     lm.tokenizer = tokenizer_for(config)
     return lm
 
@@ -73,11 +73,10 @@ def load(
         )
     if source in PRESETS:
         lm = build(source, device=device, dtype=dtype, kernels=kernels)
-        shipped = SHIPPED / source
-        if any(shipped.glob("*.safetensors")):
-            load_weights(lm, read_folder(shipped))
-            lm.weights_note = ""
-        if shipped.is_dir():
+        shipped = folder_of(source)
+        if shipped is not None:
+            if has_weights(source):
+                load_weights(lm, read_folder(shipped))
             lm.tokenizer = tokenizer_for(lm.config, shipped)
         return lm
     folder = Path(source) if Path(source).is_dir() else download(source)

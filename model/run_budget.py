@@ -10,6 +10,20 @@ if TYPE_CHECKING:
 DEFAULT = 256 * 1024**2
 """Bytes of captured tensors for one run."""
 
+SEEN_FIRST = frozenset(
+    (
+        *("KimiMLAAttention.k_cached", "KimiMLAAttention.v_cached", "KimiMLAAttention.q"),
+        *("KimiMLAAttention.latent_cached", "KimiMLAAttention.shared_cached"),
+        *("KimiDeltaAttention.k", "KimiDeltaAttention.v", "KimiDeltaAttention.log_decay"),
+        *("KimiDeltaAttention.beta", "KimiDeltaAttention.state"),
+        *("KimiDecoderLayer.residual_in", "KimiDecoderLayer.residual_mid"),
+        *("KimiDecoderLayer.residual_out", "AttnResidual.scores", "AttnResidual.weights"),
+        *("KimiMoEGate.chosen", "KimiMoEGate.chosen_weight", "KimiLM.logits"),
+    )
+)
+"""What first pages show, and that from which attention rows and KDA states are re-computed."""
+EXPERTS = frozenset(("KimiSparseMoE.expert_hidden", "KimiSparseMoE.expert_out"))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -40,10 +54,11 @@ def _mib(size: int) -> str:
 def plan(
     taps: Mapping[str, "TapFacts"], sizes: Mapping[str, int], keep: Collection[str], budget: int
 ) -> Plan:
-    """Leave out squares first, then the largest kind of tap, until the rest fits.
+    """Leave out squares and experts, then the largest kind of tap, until the rest fits.
 
     `sizes` are the predicted bytes by full name; a tap that will not fire has none.
-    Squares (`pos` by `src`) come first since their rows are re-computed on request.
+    Squares (`pos` by `src`) come first since their rows are re-computed on request, the taps of
+    `SEEN_FIRST` come last.
     """
     predicted = sum(sizes.get(name, 0) for name in keep)
     left_out = {
@@ -51,14 +66,17 @@ def plan(
         for name in taps
         if name not in keep
     }
-    groups: dict[tuple[bool, str], list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in keep:
-        square = {"pos", "src"} <= set(taps[name].dims)
-        kind = f"{taps[name].owner}.{name.rpartition('.')[2]}"
-        groups.setdefault((square, kind), []).append(name)
+        groups.setdefault(f"{taps[name].owner}.{name.rpartition('.')[2]}", []).append(name)
     weights = {group: sum(sizes.get(name, 0) for name in names) for group, names in groups.items()}
     kept, fitting = predicted, set(keep)
-    for group in sorted(groups, key=lambda g: (g[0], weights[g]), reverse=True):
+    # what cannot fit by itself must not take everything else with it
+    turns = {
+        group: 0 if weights[group] > budget else _turn(group, taps[names[0]].dims)
+        for group, names in groups.items()
+    }
+    for group in sorted(groups, key=lambda g: (turns[g], -weights[g])):
         if kept <= budget:
             break
         kept -= weights[group]
@@ -69,3 +87,10 @@ def plan(
         )
         left_out |= dict.fromkeys(groups[group], reason)
     return Plan(frozenset(fitting), left_out, predicted, kept)
+
+
+def _turn(kind: str, dims: Collection[str]) -> int:
+    """When a kind of tap is left out: 0 is first."""
+    if kind in EXPERTS or {"pos", "src"} <= set(dims):
+        return 0
+    return 2 if kind in SEEN_FIRST else 1

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model import run_budget
-from model.cache import MLACache
+from model.cache import KimiCache, MLACache
 from model.capture import Tap, capture, tap_names
 from model.config import KimiConfig
 from model.cost import capture_bytes_by_tap
@@ -31,8 +31,9 @@ from model.trace_request import MAX_PROMPT, Request, request_of, token_ids_of, t
 
 __all__ = ["MAX_PROMPT", "Progress", "Provenance", "Trace", "open_trace", "run", "token_ids_of"]
 
-Progress = Callable[[str, int, int], None]
-"""Called with a stage, how many steps are done, and of how many. Raising in it ends the run."""
+Progress = Callable[[str, float, int], None]
+"""Called with a stage, how many steps are done, and of how many: before each step, and before each
+layer of the prompt with a part of a step. Raising in it ends the run."""
 
 
 def run(
@@ -82,6 +83,7 @@ def open_trace(path: str | Path) -> Trace:
         cache_by_step=tuple(caches),
         taps=taps,
         tensors=tuple(tensors),
+        is_stored=True,
     )
 
 
@@ -134,7 +136,8 @@ def _record(lm: KimiLM, request: Request, plan: Plan, progress: Progress | None)
         if progress is not None:
             progress("decode" if step else "prefill", step, steps)
         started = perf_counter()
-        tensors, last = _call(lm, fed, cache, names)
+        between = None if progress is None or step else _between_layers(lm, progress, steps)
+        tensors, last = _call(lm, fed, cache, names, between)
         recorded.seconds.append(perf_counter() - started)
         recorded.tensors.append(tensors)
         recorded.caches.append(cache_figures(cache))
@@ -161,6 +164,7 @@ def _finished(
     return Trace(
         run_id=request.run_id(lm.weights_hash),
         source=lm.source,
+        weights_note=lm.weights_note,
         weights_hash=lm.weights_hash,
         config=lm.config,
         prompt_length=len(request.prompt_ids),
@@ -184,11 +188,31 @@ def _finished(
     )
 
 
-def _call(lm: KimiLM, ids: list[int], cache, names: dict[Tap, str]) -> tuple[dict, Tensor]:
+def _between_layers(lm: KimiLM, progress: Progress, steps: int) -> Callable[[Tap], None]:
+    """Tells of each layer as the prompt comes to it. Taps know no thread but their own."""
+    firsts = {layer.residual_in: i for i, layer in enumerate(lm.layers)}
+    count = len(firsts)
+
+    def tell(tap: Tap) -> None:
+        if (layer := firsts.get(tap)) is not None:
+            progress(f"prefill layer {layer + 1} of {count}", layer / count, steps)
+
+    return tell
+
+
+def _call(
+    lm: KimiLM,
+    ids: list[int],
+    cache: KimiCache,
+    names: dict[Tap, str],
+    between: Callable[[Tap], None] | None,
+) -> tuple[dict[str, Tensor], Tensor]:
     """The named taps of one call, on the CPU, and the logits of its last position."""
     token_ids = torch.tensor([ids], device=lm.embed_tokens.weight.device)
 
     def keep(tap: Tap, tensor: Tensor) -> Tensor | None:
+        if between is not None:
+            between(tap)
         return tensor if tap in names else None
 
     with torch.no_grad(), capture(keep=keep) as recording:

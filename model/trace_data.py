@@ -94,6 +94,8 @@ class Trace:
 
     run_id: str
     source: str
+    weights_note: str
+    """What a reader must know of the weights, as that they are random; empty where nothing."""
     weights_hash: str
     config: KimiConfig
     prompt_length: int
@@ -119,6 +121,8 @@ class Trace:
     """A mapping of captured tensors for each step."""
     model: KimiLM | None = field(default=None, repr=False)
     """Absent from stored runs; needed only to re-compute what reads parameters."""
+    is_stored: bool = False
+    """Opened from a file, or made anew of such a run to re-compute what the file leaves out."""
 
     @property
     def steps(self) -> int:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from model.trace_data import Trace
 
 KEY = "kimiscope"
-FORMAT = 1
+FORMAT = 2
 
 PLAIN = (
     "run_id",
     "source",
+    "weights_note",
     "weights_hash",
     "prompt_length",
     "token_ids",

@@ -12,7 +12,7 @@ from model.load import load
 from model.trace import Trace, run
 
 SOURCE = "k3-mini"
-PROMPT = "ab cd ef ab cd ef ab"
+PROMPT = "the cat and the dog and the"
 NEW_TOKENS = 6
 LEFT_OUT = frozenset(
     (

@@ -10,7 +10,7 @@ from app.components.tensor_canvas.mount import tensor_canvas
 from app.figures.surprise import Said, most_likely, surprises
 from app.panels.html import draw
 from app.run_checks import Asked, CheckRow
-from app.run_reading import short_path
+from app.run_reading import short_path, source_words
 from app.runs import RunStore
 
 FAMILIES = {
@@ -36,10 +36,11 @@ def example_panel(store: RunStore) -> None:
             lead=store.example_fault or MISSING,
         )
         return
+    how = "drawn" if run.temperature else "greedy"
     draw(
         "section.html",
         title="A finished example",
-        register=f"{run.source}, {'greedy' if not run.temperature else 'drawn'}, seed {run.seed}",
+        register=f"{source_words(run)}, {how}, seed {run.seed}",
         run=run.run_id,
         run_word="stored run",
         lead="",

@@ -11,7 +11,7 @@ from annotations.node import Node
 from app.figures.depth import Read, depth_figure
 from app.figures.heat import window
 from app.figures.live import Shown, Tokens, live_figure
-from app.run_reading import Reading, positions_at, read, short_path
+from app.run_reading import Reading, positions_at, read, short_path, source_words
 from app.run_taps import LiveTap, find_taps, live_taps
 
 MOST_DEPTH_TOKENS = 96
@@ -82,13 +82,9 @@ def live_data(spot: Spot, run: Any) -> Live:
         if spot.node.figure == "weights_over_depth":
             return Live(figures=(_depth(spot, taps[0], run),))
     except LookupError as absent:
-        return Live(reasons=(str(absent),), needs_model=_is_stored(run))
+        return Live(reasons=(str(absent),), needs_model=run.model is None)
     live = _heat(spot, taps, run)
     return replace(live, left_out=tuple(t.name for t in taps if t.name in run.left_out))
-
-
-def _is_stored(run: Any) -> bool:
-    return getattr(run, "is_stored", False)
 
 
 def _heat(spot: Spot, taps: Sequence[LiveTap], run: Any) -> Live:
@@ -111,7 +107,7 @@ def _heat(spot: Spot, taps: Sequence[LiveTap], run: Any) -> Live:
             shown, origins = [*shown, routed], [*origins, origin]
         except LookupError as absent:
             reasons.append(str(absent))
-    needs_model = bool(reasons) and _is_stored(run)
+    needs_model = bool(reasons) and run.model is None
     if not shown:
         return Live(reasons=tuple(dict.fromkeys(reasons)), needs_model=needs_model)
     shared = _shared(spot, [reading for _, reading in found], run) | {"provenance": origins}
@@ -267,7 +263,7 @@ def _depth_data(
         chosen=paths.index(own) if own in paths else 0,
         tokens=tokens_of(run, spot.step).cut(first, last),
         **_address(spot, run),
-        source=run.source,
+        source=source_words(run),
         name=f"{run.run_id[:6]}-weights-over-depth",
         token=last - 1 if spot.token is None else spot.token,
         note=note,

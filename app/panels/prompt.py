@@ -17,6 +17,7 @@ from app.run_request import LONGEST_PROMPT, MOST_NEW_TOKENS
 from app.runs import RunStore
 from app.state import LONGEST_PROMPT_IN_URL, SOURCES, Selection
 from model.presets import preset
+from model.shipped import weights_note
 from model.tokenizer import Tokenizer
 
 Url = dict[str, str | int | None]
@@ -33,7 +34,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
     follow("new", selection.new if selection.new is not None else _new_of(shown))
     with st.form("run-form", border=False):
-        source = st.selectbox("Running", SOURCES, key="source")
+        source = st.selectbox("Running", SOURCES, key="source", format_func=_source_word)
         prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with left:
@@ -63,6 +64,10 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
         token=None,
     )
     return asked, _written(asked)
+
+
+def _source_word(source: str) -> str:
+    return ", ".join(filter(None, (source, weights_note(source))))
 
 
 def _with_asked(selection: Selection) -> Selection:

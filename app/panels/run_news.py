@@ -23,6 +23,7 @@ def run_news(
     return {
         "run": run.run_id,
         "source": run.source,
+        "weights": run.weights_note,
         "dtype": run.dtype,
         "device": run.device,
         "node": spot.node.id,

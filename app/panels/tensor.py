@@ -8,7 +8,7 @@ from app.components.tensor_canvas.mount import tensor_canvas
 from app.panels.html import draw, render
 from app.panels.live_data import Live, Spot
 from app.panels.look import look_text
-from app.run_reading import positions_at
+from app.run_reading import positions_at, source_words
 
 TITLES = {"weights_over_depth": "Weights over depth"}
 
@@ -17,7 +17,7 @@ def register(spot: Spot, run: Any, *, is_layered: bool) -> str:
     """What the numbers of this section are about."""
     where = f", layer {spot.layer}" if is_layered else ""
     positions = positions_at(run, spot.step)
-    return f"{run.source}{where}, {positions:,} positions"
+    return f"{source_words(run)}{where}, {positions:,} positions"
 
 
 def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool) -> None:
@@ -27,7 +27,7 @@ def tensor_panel(live: Live, spot: Spot, run: Any, *, is_layered: bool) -> None:
         title=TITLES.get(spot.node.figure, "Live tensor"),
         register=register(spot, run, is_layered=is_layered),
         run=run.run_id,
-        run_word="stored run" if getattr(run, "is_stored", False) else "run",
+        run_word="stored run" if run.is_stored else "run",
         lead=" ".join(run.notices),
     )
     for index, figure in enumerate(live.figures):

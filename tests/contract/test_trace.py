@@ -214,7 +214,10 @@ def test_only_what_was_asked_for_is_kept():
 def test_progress_counts_every_step_and_may_end_the_run():
     seen = []
     run(LM, "abc", new_tokens=2, progress=lambda *stage: seen.append(stage))
-    assert seen == [("prefill", 0, 3), ("decode", 1, 3), ("decode", 2, 3), ("done", 3, 3)]
+    steps = [("prefill", 0, 3), ("decode", 1, 3), ("decode", 2, 3), ("done", 3, 3)]
+    count = LM.config.num_hidden_layers
+    layers = [(f"prefill layer {i + 1} of {count}", i / count, 3) for i in range(count)]
+    assert seen == [steps[0], *layers, *steps[1:]]
 
     def stop(stage, done, total):
         if done == 1:
@@ -223,6 +226,19 @@ def test_progress_counts_every_step_and_may_end_the_run():
     with pytest.raises(InterruptedError):
         run(LM, "abc", new_tokens=2, progress=stop)
     assert run(LM, "abc").names()
+
+
+def test_a_run_may_be_ended_between_two_layers_of_its_prompt():
+    seen = []
+
+    def stop(stage, done, total):
+        seen.append(stage)
+        if stage.startswith("prefill layer 3"):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run(LM, "abc", progress=stop)
+    assert len(seen) == 4
 
 
 def test_a_bfloat16_run_is_read_as_float32_and_says_its_dtype(tmp_path):

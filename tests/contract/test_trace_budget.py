@@ -7,8 +7,9 @@ import pytest
 
 from model.cost import capture_bytes_by_tap
 from model.load import build
-from model.run_budget import DEFAULT
+from model.run_budget import DEFAULT, EXPERTS, SEEN_FIRST, plan
 from model.trace import run
+from model.trace_data import tap_facts
 
 LM = build("tiny-k3")
 
@@ -58,7 +59,7 @@ def test_far_over_the_budget_what_is_left_out_says_so_and_can_be_asked_for_alone
     tight = run(LM, "x" * 200, budget=400_000)
     assert tight.bytes <= 400_000
     left_out = [name for name in tight.taps if name not in tight.names()]
-    name = "layers.1.self_attn.k"
+    name = "layers.1.self_attn.q"
     assert name in left_out
     with pytest.raises(LookupError, match="not captured: over the budget"):
         tight.array(name)
@@ -66,6 +67,24 @@ def test_far_over_the_budget_what_is_left_out_says_so_and_can_be_asked_for_alone
     alone = run(LM, "x" * 200, budget=400_000, keep=name)
     assert alone.array(name).shape == (1, 201, 3, 8)
     assert alone.run_id == tight.run_id
+
+
+@pytest.mark.parametrize(("tokens", "new"), [(2_048, 4), (2_048, 256), (1_024, 256)])
+def test_the_longest_runs_still_keep_what_first_pages_show(tokens, new):
+    lm = build("k3-mini")
+    taps = tap_facts(lm)
+    sizes = capture_bytes_by_tap(lm.config, tokens, new)
+    made = plan(taps, sizes, list(taps), DEFAULT)
+    assert made.kept <= DEFAULT < made.predicted
+    kinds = {f"{taps[name].owner}.{name.rpartition('.')[2]}" for name in made.left_out}
+    assert kinds >= EXPERTS
+    if new == 4:
+        assert not kinds & SEEN_FIRST
+
+
+def test_names_of_what_first_pages_show_are_names_of_taps():
+    kinds = {f"{t.owner}.{name.rpartition('.')[2]}" for name, t in tap_facts(LM).items()}
+    assert kinds >= SEEN_FIRST | EXPERTS
 
 
 def test_under_the_budget_nothing_is_noticed():

@@ -15,6 +15,7 @@ from app.run_stored import open_stored
 from app.runs import RunStore
 from app.state import Selection
 from model.load import load
+from model.shipped import weights_note
 from model.trace import open_trace, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -103,6 +104,12 @@ def test_what_the_file_does_not_hold_comes_with_the_model(stored):
     whole = ticket.result()
     assert whole.array("layers.0.input_layernorm.normed").ndim == 3
     assert store.find(stored.run_id) is whole
+    assert whole.is_stored
+
+
+def test_the_note_on_the_weights_is_the_models_own(stored, again):
+    assert stored.weights_note == again.weights_note == again.model.weights_note
+    assert weights_note(stored.source) == stored.weights_note
 
 
 def test_a_damaged_example_is_answered_in_words(tmp_path):
@@ -139,5 +146,6 @@ def test_the_overview_shows_the_example_as_a_whole(stored):
     assert "A finished example" in text
     assert stored.run_id[:6] in text
     assert "Gated MLA" in text
+    assert stored.weights_note in text
     assert "✓ pass" in text
     assert text.count('title="surprise') == len(stored.tokens) - 1

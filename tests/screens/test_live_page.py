@@ -37,6 +37,7 @@ def test_a_first_visitor_sees_the_stored_example_with_its_proof():
     page = open_page(node="mla/kv_cache")
     text = written(page)
     assert "stored run" in text
+    assert f"k3-mini, {shared_store().example().weights_note}, layer" in text
     assert shared_store().example().run_id[:6] in text
     assert "values counted in the cache = values predicted" in text
     assert "✓ pass" in text
@@ -148,3 +149,13 @@ def test_another_node_brings_its_own_layers():
 def test_the_place_in_the_queue_is_said_in_words():
     assert queue_sentence(0).startswith("One run is before you")
     assert queue_sentence(2).startswith("3 runs are before you")
+
+
+def test_a_stored_run_whose_values_were_computed_anew_still_reads_stored():
+    page = open_page(node="norm/rms", layer=3)
+    assert "stored run" in written(page)
+    assert "✓ pass" in written(page)
+    page.query_params["node"] = "mla/kv_cache"
+    page.run()
+    assert "stored run" in written(page)
+    assert "stored run" not in press_run(page, "another prompt")
