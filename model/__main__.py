@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from model.checkpoint import checkpoint_folder, read_config
 from model.config import KimiConfig
 from model.cost import FACTS, fact, parameters
 from model.presets import PRESETS, preset
@@ -79,17 +80,7 @@ def config_of(source: str) -> KimiConfig:
     """The configuration behind a source, without its weights and without torch."""
     if source in PRESETS:
         return preset(source)
-    path = Path(source) / "config.json"
-    if not path.is_file():
-        if Path(source).is_dir() or source.count("/") != 1:
-            raise LookupError(
-                f"{source!r} is no preset ({', '.join(PRESETS)}), no folder with a config.json "
-                "and no Hub id org/name."
-            )
-        from huggingface_hub import hf_hub_download
-
-        path = Path(hf_hub_download(source, "config.json"))
-    return KimiConfig.from_hf(json.loads(path.read_text(encoding="utf-8")))
+    return KimiConfig.from_hf(read_config(checkpoint_folder(source, ["config.json"])))
 
 
 def info(asked: argparse.Namespace) -> int:
@@ -216,7 +207,11 @@ def _traced(asked: argparse.Namespace) -> tuple["KimiLM", "Trace"]:
     # torch is not needed for `info`
     from model.load import load
     from model.trace import run as record
+    from model.trace_file import refuse_target
 
+    if asked.save is not None:
+        # before a run that would be lost
+        refuse_target(asked.save)
     lm = load(asked.source)
     trace = record(
         lm,

@@ -104,13 +104,13 @@ class KimiConfig:
     def from_hf(cls, json: Mapping[str, Any]) -> Self:
         """Read an upstream file: its `text_config` where it has one, K2's spelling or K3's."""
         text = config_in_house_words(json.get("text_config") or json)
-        _refuse_what_is_not_built(text)
         linear = text.get("linear_attn_config")
         values: dict[str, Any] = {
             name: text[name] if name in text else DEFAULTS.get(name) for name in _FIELDS
         }
         if missing := [name for name in _FIELDS if name not in text and name not in DEFAULTS]:
             raise ValueError(f"The configuration lacks {missing}; a released config.json has them.")
+        _refuse_what_is_not_built(text, values)
         values["linear_attn_config"] = _linear_attn_config(linear)
         values["mixers"] = _mixers(values["num_hidden_layers"], linear)
         values["feed_forwards"] = tuple(
@@ -179,6 +179,18 @@ DEFAULTS: dict[str, Any] = {
 }
 """What a file means by leaving a key out."""
 
+AT_LEAST_ONE = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "q_lora_rank"),
+    *("kv_lora_rank", "qk_nope_head_dim", "v_head_dim", "attn_res_block_size", "moe_layer_freq"),
+    *("intermediate_size", "routed_expert_hidden_size", "num_expert_group", "topk_group"),
+    "max_position_embeddings",
+)
+AT_LEAST_NONE = (
+    *("qk_rope_head_dim", "first_k_dense_replace", "num_experts", "num_experts_per_token"),
+    *("num_shared_experts", "moe_intermediate_size"),
+)
+LINEAR_SIZES = ("num_heads", "head_dim", "short_conv_kernel_size")
+
 _FIELDS = tuple(
     name for name in KimiConfig.__slots__ if name not in ("mixers", "feed_forwards", "unknown")
 )
@@ -210,7 +222,7 @@ def _mixers(num_layers: int, table: Mapping[str, Any] | None) -> tuple[Mixer, ..
     return tuple("kda" if i + 1 in kda else "mla" for i in range(num_layers))
 
 
-def _refuse_what_is_not_built(text: Mapping[str, Any]) -> None:
+def _refuse_what_is_not_built(text: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     faults = [
         f"{key} is {text[key]!r}, and only {value!r} is built"
         for key, value in REQUIRED.items()
@@ -224,5 +236,23 @@ def _refuse_what_is_not_built(text: Mapping[str, Any]) -> None:
     bound = (text.get("linear_attn_config") or {}).get("gate_lower_bound")
     if bound is not None and not -5.0 <= bound < 0.0:
         faults.append(f"gate_lower_bound {bound!r} is not in [-5, 0)")
+    faults += _faulty_sizes(values)
     if faults:
         raise ValueError(f"This configuration cannot be built: {'; '.join(faults)}.")
+
+
+def _faulty_sizes(values: Mapping[str, Any]) -> list[str]:
+    """Sizes that no tensor can have."""
+    linear = values["linear_attn_config"] or {}
+    sizes = {name: (values[name], 1) for name in AT_LEAST_ONE}
+    sizes |= {name: (values[name], 0) for name in AT_LEAST_NONE}
+    sizes |= {f"linear_attn_config.{name}": (linear.get(name), 1) for name in LINEAR_SIZES}
+    faults = [
+        f"{name} is {value!r}, and must be a whole number from {least} on"
+        for name, (value, least) in sizes.items()
+        if value is not None and (type(value) is not int or value < least)
+    ]
+    if not faults and values["num_experts_per_token"] > values["num_experts"]:
+        chosen, experts = values["num_experts_per_token"], values["num_experts"]
+        faults.append(f"num_experts_per_token is {chosen}, and num_experts {experts}")
+    return faults

@@ -1,13 +1,12 @@
 """Making a model: from a configuration with random weights, or from a folder with trained ones."""
 
-import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from model.checkpoint import checkpoint_folder, read_config, read_tensors
 from model.config import KimiConfig
 from model.init import fill, give_storage
 from model.kimi import KimiLM
@@ -18,6 +17,9 @@ from model.spelling import expert_part, from_upstream, is_stacked, to_upstream
 from model.tokenizer import tokenizer_for
 
 KERNELS = ("auto", "torch", "triton")
+PLAIN_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+"""What a tensor may come in: anything else holds codes, which mean nothing without scales."""
+FAULTS = ("missing", "unexpected", "given twice", "packed", "misshapen")
 NAMED = 10
 """Names of each kind of mismatch that an error lists."""
 
@@ -34,20 +36,27 @@ def build(
 
     On the `meta` device it has shapes and no weights.
     """
-    refuse_kernels(kernels)
-    keep_freed_pages()
     source = config if isinstance(config, str) else "a configuration"
     if isinstance(config, str):
         config = preset(config)
     elif not isinstance(config, KimiConfig):
         config = KimiConfig.from_hf(config)
-    lm = KimiLM(config).eval()
-    give_storage(lm, device, dtype_called(dtype))
+    lm = unfilled(config, device, dtype, kernels)
     if device != "meta":
         fill(lm, config, seed)
     lm.source = source
     lm.weights_note = "no weights" if device == "meta" else RANDOM
     lm.tokenizer = tokenizer_for(config)
+    return lm
+
+
+def unfilled(config: KimiConfig, device: str, dtype: str, kernels: str) -> KimiLM:
+    """A model with storage and nothing in it."""
+    refuse_kernels(kernels)
+    refuse_device(device)
+    keep_freed_pages()
+    lm = KimiLM(config).eval()
+    give_storage(lm, device, dtype_called(dtype))
     return lm
 
 
@@ -76,60 +85,80 @@ def load(
         shipped = folder_of(source)
         if shipped is not None:
             if has_weights(source):
-                load_weights(lm, read_folder(shipped))
+                load_weights(lm, read_tensors(shipped))
             lm.tokenizer = tokenizer_for(lm.config, shipped)
         return lm
-    folder = Path(source) if Path(source).is_dir() else download(source)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    lm = build(config, device=device, dtype=dtype, kernels=kernels)
-    load_weights(lm, read_folder(folder))
-    lm.source, lm.weights_note = source, ""
+    folder = checkpoint_folder(source)
+    lm = unfilled(KimiConfig.from_hf(read_config(folder)), device, dtype, kernels)
+    load_weights(lm, read_tensors(folder))
+    lm.source = source
     lm.tokenizer = tokenizer_for(lm.config, folder)
     return lm
 
 
 def load_weights(lm: KimiLM, tensors: Mapping[str, Tensor]) -> None:
-    """Copy upstream tensors into `lm`: all of them, nothing else, each of the right shape."""
-    parameters = dict(lm.named_parameters())
-    wanted = set(upstream_names(lm))
-    unexpected, misshapen = [], []
+    """Copy upstream tensors into `lm`: all of them, nothing else, each of the right shape.
+
+    Where one does not fit, none is copied. `lm.weights_note` says if some are not finite.
+    """
+    places, fitting = dict(upstream_places(lm)), {}
+    faults: dict[str, list[str]] = {kind: [] for kind in FAULTS}
+    for upstream, tensor in tensors.items():
+        name = in_checkpoint(upstream)
+        if (place := places.get(name)) is None:
+            faults["unexpected"].append(upstream)
+            continue
+        if name in fitting:
+            faults["given twice"].append(upstream)
+        tensor = first_heads(tensor, place) if name.endswith("A_log") else tensor
+        fitting[name] = tensor
+        if tensor.dtype not in PLAIN_DTYPES:
+            faults["packed"].append(f"{upstream} as {str(tensor.dtype).removeprefix('torch.')}")
+        if tensor.shape != place.shape:
+            faults["misshapen"].append(f"{upstream} {[*tensor.shape]} for {[*place.shape]}")
+    faults["missing"] = sorted(places.keys() - fitting.keys())
+    report(faults)
     with torch.no_grad():
-        for upstream, tensor in tensors.items():
-            name = from_upstream(upstream)
-            part = expert_part(name)
-            target = parameters.get(part[0] if part else name)
-            if target is None or (part and part[1] >= len(target)):
-                unexpected.append(upstream)
-                continue
-            target = target[part[1]] if part else target
-            wanted.discard(to_upstream(part[0], part[1]) if part else to_upstream(name))
-            tensor = first_heads(tensor, target) if name.endswith("A_log") else tensor
-            if tensor.shape != target.shape:
-                misshapen.append(f"{upstream} {[*tensor.shape]} for {[*target.shape]}")
-                continue
-            target.copy_(tensor)
-    report(sorted(wanted), unexpected, misshapen)
-    lm.weights_note = ""
+        for name, tensor in fitting.items():
+            places[name].copy_(tensor)
+    lm.weights_note = note_on(places)
+
+
+def in_checkpoint(upstream: str) -> str:
+    """K3's name of a tensor, whichever model's name and prefix it came under."""
+    name = from_upstream(upstream)
+    part = expert_part(name)
+    return to_upstream(*part) if part else to_upstream(name)
+
+
+def upstream_places(lm: KimiLM) -> Iterator[tuple[str, Tensor]]:
+    """Where each tensor of a checkpoint goes: a parameter, or one expert's part of it."""
+    for name, parameter in lm.named_parameters():
+        if is_stacked(name):
+            yield from ((to_upstream(name, j), part) for j, part in enumerate(parameter))
+        else:
+            yield to_upstream(name), parameter
+
+
+def note_on(places: Mapping[str, Tensor]) -> str:
+    """What a reader must know of weights that came in: that some are no numbers."""
+    odd = [
+        name
+        for name, tensor in places.items()
+        if not (tensor.is_meta or bool(torch.isfinite(tensor).all()))
+    ]
+    if not odd:
+        return ""
+    return f"{len(odd)} of {len(places)} tensors hold NaN or infinity, as {odd[0]}"
 
 
 def upstream_state(lm: KimiLM) -> dict[str, Tensor]:
     """The weights under K3's checkpoint names, experts apart: what `load_weights` reads."""
-    state: dict[str, Tensor] = {}
-    for name, parameter in lm.named_parameters():
-        if is_stacked(name):
-            matrices = parameter.detach().contiguous()
-            state |= {to_upstream(name, j): matrix for j, matrix in enumerate(matrices)}
-        else:
-            state[to_upstream(name)] = parameter.detach().contiguous()
-    return state
+    return {name: tensor.detach().contiguous() for name, tensor in upstream_places(lm)}
 
 
-def upstream_names(lm: KimiLM) -> Iterable[str]:
-    for name, parameter in lm.named_parameters():
-        if is_stacked(name):
-            yield from (to_upstream(name, j) for j in range(len(parameter)))
-        else:
-            yield to_upstream(name)
+def upstream_names(lm: KimiLM) -> Iterator[str]:
+    return (name for name, _ in upstream_places(lm))
 
 
 def first_heads(tensor: Tensor, target: Tensor) -> Tensor:
@@ -142,38 +171,26 @@ def first_heads(tensor: Tensor, target: Tensor) -> Tensor:
     return flat[:heads]
 
 
-def report(missing: list[str], unexpected: list[str], misshapen: list[str]) -> None:
-    kinds = {"missing": missing, "unexpected": unexpected, "misshapen": misshapen}
-    if not any(kinds.values()):
-        return
+def report(faults: Mapping[str, list[str]]) -> None:
+    """Raise once for all of them, where there are any."""
     lines = [
         f"{len(names)} {kind}: {', '.join(names[:NAMED])}{', …' if len(names) > NAMED else ''}"
-        for kind, names in kinds.items()
+        for kind, names in faults.items()
         if names
     ]
-    raise ValueError("The tensors do not fit this model. " + "; ".join(lines) + ".")
+    if lines:
+        unpack = " Packed weights must be unpacked first." if faults["packed"] else ""
+        raise ValueError(f"The tensors do not fit this model. {'; '.join(lines)}.{unpack}")
 
 
-def read_folder(folder: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ValueError(f"{str(folder)!r} holds no .safetensors file.")
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        tensors |= load_file(file)
-    return tensors
-
-
-def download(source: str) -> Path:
-    if source.count("/") != 1:
-        raise LookupError(
-            f"{source!r} is no preset ({', '.join(PRESETS)}), no folder and no Hub id org/name."
-        )
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors", "*.model"]))
+def refuse_device(device: str) -> None:
+    try:
+        asked = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r}: choose 'cpu', 'cuda' or 'meta'.") from error
+    count = torch.cuda.device_count()
+    if asked.type == "cuda" and (asked.index or 0) >= count:
+        raise ValueError(f"device={device!r}: torch sees {count} CUDA devices here; use 'cpu'.")
 
 
 def refuse_kernels(kernels: str) -> None:

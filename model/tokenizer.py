@@ -109,7 +109,11 @@ def byte_tokenizer() -> Tokenizer:
 
 def read_tokenizer(path: Path, config: KimiConfig) -> Tokenizer:
     """The tokenizer of a `tokenizer.json`; its specials are the flagged ones and the config's."""
-    core = tokenizers.Tokenizer.from_file(str(path))
+    try:
+        core = tokenizers.Tokenizer.from_file(str(path))
+    # the library raises nothing more particular
+    except Exception as error:
+        raise ValueError(f"{str(path)!r} is no tokenizer that can be read: {error}.") from error
     flagged = {t.content for t in core.get_added_tokens_decoder().values() if t.special}
     named = (config.bos_token_id, config.eos_token_id, config.pad_token_id)
     flagged |= {name for i in named if i is not None and (name := core.id_to_token(i))}

@@ -37,7 +37,20 @@ PLAIN = (
 """Fields of a trace that JSON holds as they are."""
 
 
+REBUILT = ("config", "tokens", "cache_by_step", "taps", "order")
+"""What else the JSON holds, to be made into objects again."""
+
+
+def refuse_target(path: Path) -> None:
+    """Say in words why no run can be written there."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder; name a file to save the run in.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(path.parent)!r} to save {path.name} in.")
+
+
 def write_trace(trace: "Trace", path: Path) -> None:
+    refuse_target(path)
     about = {name: getattr(trace, name) for name in PLAIN}
     about |= {
         "format": FORMAT,
@@ -87,10 +100,21 @@ def _about(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
             f"{str(path)!r} is a safetensors file, but not a stored run: its header has no "
             f"{KEY!r} entry. Open a file that Trace.save wrote."
         )
-    about = json.loads(metadata[KEY])
-    if about.get("format") != FORMAT:
+    try:
+        about = json.loads(metadata[KEY])
+        stated = about["format"]
+    except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
-            f"{str(path)!r} is a stored run of format {about.get('format')!r}, and this version "
-            f"reads format {FORMAT}. Run the prompt again."
+            f"The {KEY!r} entry in the header of {str(path)!r} is no description of a run; "
+            "the file is damaged."
+        ) from error
+    if stated != FORMAT:
+        raise ValueError(
+            f"{str(path)!r} is a stored run of format {stated!r}, and this version reads format "
+            f"{FORMAT}. Run the prompt again."
+        )
+    if absent := [name for name in (*PLAIN, *REBUILT) if name not in about]:
+        raise ValueError(
+            f"{str(path)!r} does not say {', '.join(absent)} of its run; the file is damaged."
         )
     return about

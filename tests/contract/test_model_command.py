@@ -112,6 +112,7 @@ def test_a_broken_equation_ends_with_one(capsys, monkeypatch):
         (["run", "k3"], "released configuration without weights"),
         (["run", "tiny-k3", "--prompt", ""], "The prompt is empty"),
         (["run", "tiny-k3", "--new-tokens", "-1"], "new_tokens is -1"),
+        (["run", "tiny-k3", "--save", "/no/folder/run"], "no folder '/no/folder' to save run"),
         (["check", "nowhere"], "no folder and no Hub id"),
     ],
 )

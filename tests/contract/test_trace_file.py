@@ -83,3 +83,26 @@ def test_a_run_that_lacks_a_tensor_is_answered_in_words(stored, tmp_path):
     save_file(tensors, tmp_path / "cut.safetensors", metadata=metadata)
     with pytest.raises(ValueError, match="lacks 1 of its tensors, as '1/logits'"):
         open_trace(tmp_path / "cut.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("{cut", "is no description of a run"),
+        ("[]", "is no description of a run"),
+        ("{}", "is no description of a run"),
+        (json.dumps({"format": FORMAT}), "does not say run_id, .*, order of its run"),
+    ],
+)
+def test_a_damaged_description_is_answered_in_words(tmp_path, header, words):
+    save_file({"w": torch.zeros(2)}, tmp_path / "run", metadata={KEY: header})
+    with pytest.raises(ValueError, match=words):
+        open_trace(tmp_path / "run")
+
+
+def test_a_place_where_no_run_can_be_saved_is_said_in_words(stored, tmp_path):
+    trace, _ = stored
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*absent' to save run in"):
+        trace.save(tmp_path / "absent" / "run")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        trace.save(tmp_path)
