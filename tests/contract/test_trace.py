@@ -97,12 +97,22 @@ def test_a_long_prompt_is_refused_with_its_count():
         ({"prompt": "a", "temperature": -0.5}, "temperature is -0.5"),
         ({"prompt": "a", "temperature": float("nan")}, "temperature is nan"),
         ({"prompt": "a\ud83d"}, "half of a surrogate pair"),
+        ({"prompt": None}, "must be text, or a list of whole token ids"),
+        ({"prompt": [1.5]}, "must be text, or a list of whole token ids"),
+        ({"prompt": "a", "new_tokens": 1.5}, "new_tokens is 1.5; it must be a whole number"),
+        ({"prompt": "a", "seed": "x"}, "seed is 'x'; it must be a whole number"),
+        ({"prompt": "a", "temperature": "hot"}, "temperature is 'hot'"),
     ],
     ids=lambda value: str(value)[:30],
 )
 def test_requests_that_cannot_be_met_are_answered_in_words(arguments, words):
     with pytest.raises(ValueError, match=words):
         run(LM, **arguments)
+
+
+def test_a_model_without_weights_is_not_run():
+    with pytest.raises(ValueError, match="tiny-k3 has shapes and no weights here"):
+        run(build("tiny-k3", device="meta"), "a")
 
 
 def test_one_token_is_a_prompt():
