@@ -20,6 +20,7 @@ from model.cost import (
     parameters,
     total_kept_bytes,
     traffic,
+    weight_bytes,
 )
 from model.presets import preset, tiny_k3
 
@@ -138,7 +139,18 @@ def test_the_bytes_read_for_a_token_are_active_weights_and_caches():
     read = traffic(K2, positions=4_096, mla="latent")
     assert read.cache.value == 70_272 * 4_096
     assert read.total.value == read.weights.value + read.cache.value
-    assert traffic(K2, batch=48, positions=1).weights.value == traffic(K2, batch=99).weights.value
+
+
+def test_a_larger_batch_reads_more_experts_until_all_are_read():
+    def read(batch):
+        return traffic(K3, batch=batch, positions=1).weights.value
+
+    # half a byte a value and a byte of scale for 32; 16 of 896 experts a token in 92 layers
+    expert = 3 * 3_072 * 3_584 * 17 // 32
+    embedding = 2 * 163_840 * 7_168
+    assert read(56) == read(99) == weight_bytes(K3) - embedding
+    assert read(56) - read(1) == 92 * (896 - 16) * expert
+    assert read(2) - read(1) == 92 * 16 * expert
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,14 @@ FAULTS = {
         {"sources": (Source(id="s", claim="c", grade="direct", pin="q", path="p", lines="1"),)},
         "no pin 'q'",
     ),
+    "an explanation without a source of its model": (
+        {"sources": tuple(s for s in SHARED.sources if s.pin != "k3")},
+        "no source is about k3",
+    ),
+    "a tap of a class that does not stand there": (
+        {"symbols": (*SHARED.symbols, Symbol(tex=":", tap="KimiDeltaAttention.beta"))},
+        "outline k2: mla/k_shared @ self_attn: KimiDeltaAttention is not there",
+    ),
 }
 
 

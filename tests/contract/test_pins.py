@@ -203,6 +203,16 @@ def test_github_files_are_fetched_once(monkeypatch, tmp_path, upstream):
     assert (tmp_path / "copy" / "fla" / "ops" / "probe.py").read_text() == PROBE
 
 
+def test_a_file_that_is_larger_than_any_pinned_one_is_not_kept(monkeypatch, tmp_path, upstream):
+    monkeypatch.setenv("KIMISCOPE_CACHE", str(tmp_path))
+    monkeypatch.setenv("KIMISCOPE_GITHUB_RAW", upstream.url)
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(fetching, "LARGEST", len(PROBE) - 1)
+    (result,) = fetch([("fla", "ops/probe.py")])
+    assert "is larger than" in result.fault
+    assert not list(tmp_path.rglob("*probe.py*"))
+
+
 HUB = """
 import json
 from annotations.fetch import fetch

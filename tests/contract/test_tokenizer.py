@@ -57,9 +57,11 @@ def test_each_token_is_a_byte():
     assert TOKENIZER.encode("aé") == [0x61, 0xC3, 0xA9]
 
 
-def test_half_of_a_surrogate_pair_is_answered_in_words():
-    with pytest.raises(ValueError, match=r"Character 1 is U\+D83D, half of a surrogate pair"):
-        TOKENIZER.encode("a\ud83d")
+@pytest.mark.parametrize("half", [0xD800, 0xD83D, 0xDC00, 0xDFFF])
+def test_half_of_a_surrogate_pair_is_answered_in_words(half):
+    words = rf"Character 1 is U\+{half:04X}, half of a surrogate pair"
+    with pytest.raises(ValueError, match=words):
+        TOKENIZER.encode(f"a{chr(half)}b")
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,11 @@ def test_a_byte_level_file_of_another_model_is_read(tmp_path):
     assert ids[0] == 256
     assert tokenizer.bos_id not in ids
     assert tokenizer.decode(ids) == "he [BOS] é\n"
+    every = "".join(map(chr, range(256)))
+    assert tokenizer.decode(tokenizer.encode(every)) == every
+    told = "".join(tokenizer.describe(i).text for i in tokenizer.encode("e\xad\t"))
+    assert tokenizer.decode(tokenizer.encode("e\xad\t")) == "e\xad\t"
+    assert told == "e\t"
 
 
 def test_a_folder_without_a_tokenizer_reads_bytes_only_if_its_start_token_says_so(tmp_path):
