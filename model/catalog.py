@@ -79,14 +79,6 @@ def instances(config: KimiConfig) -> Mapping[str, Instance]:
     return MappingProxyType(inside | outside)
 
 
-def instance_of(config: KimiConfig, path: str, layer: int) -> Instance:
-    """The place `path` as the 0-based `layer` has it."""
-    for place in instances(config).values():
-        if place.path == path and (place.layers is None or layer in place.layers):
-            return place
-    raise LookupError(f"Layer {layer} has no {path}.")
-
-
 def places_of(config: KimiConfig, cls: str) -> tuple[Instance, ...]:
     """Every place of a class in a model; none where the model lacks it."""
     return tuple(place for place in instances(config).values() if place.cls == cls)

@@ -1,6 +1,6 @@
 """What a model costs: the one owner of every size formula, and the public face of `cost_*.py`."""
 
-from model import cost_memory, cost_residuals, cost_shape, cost_weights, cost_work
+from model import cost_memory, cost_residuals, cost_shape, cost_weights
 from model.cost_capture import (
     capture_bytes,
     capture_bytes_by_tap,
@@ -10,7 +10,7 @@ from model.cost_capture import (
 )
 from model.cost_facts import FACTS, Fact, fact
 from model.cost_flops import flops
-from model.cost_kept import BYTES, Kept, kept, kept_kinds, total_kept_bytes
+from model.cost_kept import BYTES, Kept, kept, total_kept_bytes
 from model.cost_parameters import (
     Parameters,
     layer_total,
@@ -24,7 +24,7 @@ from model.cost_sizes import Case, Phase
 from model.cost_terms import Term, Value
 from model.cost_traffic import Traffic, traffic
 
-FACT_MODULES = (cost_memory, cost_residuals, cost_shape, cost_weights, cost_work)
+FACT_MODULES = (cost_memory, cost_residuals, cost_shape, cost_weights)
 """Importing them registers their facts."""
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "fires",
     "flops",
     "kept",
-    "kept_kinds",
     "layer_total",
     "module_parameters",
     "parameter_sizes",

@@ -102,12 +102,6 @@ def kept(
     )
 
 
-def kept_kinds(config: KimiConfig, mla: str = "expanded") -> dict[str, str]:
-    """Which kind each mixer of the model keeps, with the chosen form of the attention cache."""
-    kinds = {"kda": "kda", "mla": mla}
-    return {mixer: kind for mixer, kind in kinds.items() if mixer in config.mixers}
-
-
 def total_kept_bytes(case: Case, mla: Kind = "expanded", dtype: str = "bfloat16") -> int:
     """Bytes that all layers keep together."""
     kinds: list[tuple[str, Kind]] = [("kda", "kda"), ("mla", mla)]

@@ -5,8 +5,6 @@ from model.cost_kept import (
     convolution_values,
     expanded_per_position,
     kda_bytes,
-    kept_bytes,
-    kept_values,
     latent_per_position,
     recurrent_values,
 )
@@ -63,42 +61,6 @@ def latent_bytes_per_position_all_layers(case: Case) -> Term:
 
 
 @fact_in("values")
-def kv_values(case: Case) -> Term:
-    """Expanded cache of one layer at the context asked."""
-    return kept_values(case, "expanded")
-
-
-@fact_in("bytes")
-def kv_bytes(case: Case) -> Term:
-    """Expanded cache of one layer at the context asked, in bfloat16."""
-    return kept_bytes(case, "expanded")
-
-
-@fact_in("bytes")
-def kv_bytes_all_layers(case: Case) -> Term:
-    """Expanded cache of all attention layers at the context asked, in bfloat16."""
-    return case.layers("mla") * kv_bytes(case).named("bytes of a layer")
-
-
-@fact_in("values")
-def latent_values(case: Case) -> Term:
-    """Latent cache of one layer at the context asked."""
-    return kept_values(case, "latent")
-
-
-@fact_in("bytes")
-def latent_bytes(case: Case) -> Term:
-    """Latent cache of one layer at the context asked, in bfloat16."""
-    return kept_bytes(case, "latent")
-
-
-@fact_in("bytes")
-def latent_bytes_all_layers(case: Case) -> Term:
-    """Latent cache of all attention layers at the context asked, in bfloat16."""
-    return case.layers("mla") * latent_bytes(case).named("bytes of a layer")
-
-
-@fact_in("values")
 def kda_recurrent_values(case: Case) -> Term:
     """Recurrent state of one KDA layer, whatever the context."""
     return recurrent_values(case)
@@ -144,12 +106,6 @@ def kda_state_values_all_layers(case: Case) -> Term:
 def kda_recurrent_bytes_all_layers(case: Case) -> Term:
     """Recurrent states of all KDA layers in float32."""
     return case.layers("kda") * kda_recurrent_bytes(case)
-
-
-@fact_in("bytes")
-def kda_conv_bytes_all_layers(case: Case) -> Term:
-    """Convolution columns of all KDA layers in bfloat16."""
-    return case.layers("kda") * kda_conv_bytes(case).named("bytes of a layer")
 
 
 @fact_in("bytes")

@@ -40,19 +40,6 @@ def num_dense_layers(case: Case) -> Term:
     return named("dense layers", case.config.feed_forwards.count("dense"))
 
 
-@fact_in("layer")
-def first_mla_layer(case: Case) -> Term:
-    """The first layer with latent attention, 0-based."""
-    case.need("mla")
-    return named("first MLA layer", case.config.mixers.index("mla"))
-
-
-@fact_in("layer")
-def last_layer(case: Case) -> Term:
-    """The last layer, 0-based."""
-    return named("layers", case.config.num_hidden_layers) - 1
-
-
 @fact_in("positions")
 def max_positions(case: Case) -> Term:
     """Longest context of the configuration; the code does not enforce it."""
