@@ -7,6 +7,8 @@ from model.identities.identity import NotHeldError, Pair, Place, relation
 
 SAME_LOGITS = 1e-4
 """Prefill and decode add the same terms in another order, through every layer."""
+PADDING = 17
+"""Columns: a little more than a sub-block of the chunked delta rule."""
 
 
 def _logits_after(place: Place, *calls: list[int]) -> np.ndarray:
@@ -38,6 +40,28 @@ def prefill_is_decode(place: Place) -> Pair:
     if place.step:
         return place("logits")[:, -1], _logits_after(place, ids)
     return place("logits")[:, -1], _logits_after(place, ids[:-1], ids[-1:])
+
+
+@relation(
+    "KimiLM",
+    "Padding beside a longer prompt changes nothing",
+    reads="logits",
+    tolerance=SAME_LOGITS,
+    wide=1e-1,
+)
+def padded_is_unpadded(place: Place) -> Pair:
+    """The last token after all before it, which are the shorter row of a batch, padded right."""
+    *before, last = place.trace.token_ids[: place.trace.prompt_length + place.step]
+    if not before:
+        raise NotHeldError("nothing stands before the token, so nothing can be padded")
+    device = place.root.embed_tokens.weight.device
+    cache = place.root.new_cache(batch=2, mla=place.trace.mla)
+    rows = [[*before, *[last] * PADDING], [*before, *before[:1] * PADDING]]
+    with torch.no_grad():
+        lengths = torch.tensor([len(before), len(before) + PADDING])
+        place.root(torch.tensor(rows, device=device), cache=cache, lengths=lengths, logits="last")
+        logits = place.root(torch.tensor([[last]] * 2, device=device), cache=cache)
+    return place("logits")[:, -1], logits[:1, -1].double().cpu().numpy()
 
 
 @relation("KimiLM", "The cache holds as many values and bytes as its formula says", "")

@@ -62,7 +62,7 @@ def test_a_bfloat16_model_agrees_to_bfloat16():
     results = check(run(lm, PROMPT, new_tokens=2), lm)
     assert not faults(results)
     chains = {result.name for result in results if result.tolerance > 1e-2}
-    assert chains == {"block_sum", "mla_absorbed", "prefill_is_decode"}
+    assert chains == {"block_sum", "mla_absorbed", "padded_is_unpadded", "prefill_is_decode"}
 
 
 @pytest.mark.parametrize(
@@ -291,6 +291,11 @@ def test_a_missing_mask_turns_red(monkeypatch):
         return self.pattern(torch.softmax(self.masked(scores), dim=-1)) @ v
 
     assert "mla_masked" in red(plant(monkeypatch, mla.KimiMLAAttention, "attend", attend))
+
+
+def test_padding_that_enters_the_state_turns_red(monkeypatch):
+    monkeypatch.setattr("model.rows.Rows.only_real", lambda self, x: x)
+    assert red(build("tiny-k3")) == {"padded_is_unpadded"}
 
 
 def test_a_clamped_gate_turns_red(monkeypatch):
