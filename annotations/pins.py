@@ -19,7 +19,8 @@ FOLDER = "KIMISCOPE_PINNED_DIR"
 """Environment variable: a folder with `<pin>/<path>`, preferred to every cache."""
 CACHE = "KIMISCOPE_CACHE"
 HOW_TO_FETCH = (
-    "Run `python -m annotations fetch`, or name a folder with the files in " + FOLDER + "."
+    "To see the lines here, run `.venv/bin/python -m annotations fetch` in the checkout and load this "
+    "page again. Without a network, name a folder that holds `<pin>/<path>` in `" + FOLDER + "`."
 )
 _HOSTS = ("hub", "github")
 

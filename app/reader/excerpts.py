@@ -113,12 +113,23 @@ def our_lines(reading: Reading, node: Node, lines: Lines) -> tuple[Ours, ...]:
     hit_lines = {(reading.taps[t].path, n) for t in taps for n in reading.taps[t].calls}
     found: dict[tuple[str, int], Ours] = {}
     for name in names:
-        excerpt_lines = lines.source(name)
+        excerpt_lines = _brief(lines, name, hit_lines)
         hits = {n for path, n in hit_lines if path == excerpt_lines.path} | {*excerpt_lines.hits}
         place = (excerpt_lines.path, excerpt_lines.first_line)
         if place not in found:
             found[place] = _our_stretch(reading, node, excerpt_lines, frozenset(hits), lines)
     return tuple(found.values())
+
+
+def _brief(lines: Lines, name: str, hit_lines: set[tuple[str, int]]) -> SourceLines:
+    """A stretch by name; of a long class without a hit, what it does when it is called."""
+    whole = lines.source(name)
+    if len(whole.lines) <= LONGEST or "." in name or any(p == whole.path for p, _ in hit_lines):
+        return whole
+    try:
+        return lines.source(f"{name}.forward")
+    except LookupError:
+        return whole
 
 
 def _our_stretch(

@@ -22,12 +22,14 @@ def sentences(reading: Reading, view: KeptView) -> list[Markup]:
     said = []
     if (big := form.get("key")) and (state := form.get("state")):
         said.append(
-            Markup('<b data-f="{}" data-b="1" data-over="{}" data-fmt="times">{}</b>').format(
+            Markup(
+                'An expanded cache holds <b data-f="{}" data-b="1" data-over="{}" '
+                'data-fmt="times">{}</b> what a KDA layer keeps, in values.'
+            ).format(
                 big.values.text(),
                 state.values.text(),
                 f"{big.values.at() / state.values.at():.1f} times",
             )
-            + " what a KDA layer keeps, in values."
         )
     for crossing in view.crossings:
         said.append(

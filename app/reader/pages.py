@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from annotations.node import Node, Source, notes
+from annotations.node import GRADES, Node, Source, notes
 from annotations.outline import Entry, breadcrumb
 from app.reader.context import LONG_NAMES, NAMES, Reading
-from app.reader.cost_view import KeptRow, KeptView, all_parameters, kept_view, parameter_count
+from app.reader.cost_view import KeptView, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
-from app.reader.kept_words import LabelledFact, appended, kept_facts, sentences
+from app.reader.facts import Facts
+from app.reader.kept_words import LabelledFact, sentences
 from app.reader.mathml import mathml
-from app.reader.numbers import show_int, span
+from app.reader.numbers import show_int
 from app.reader.render import render
 from app.reader.shapes import Row, columns, rows
 from app.reader.words import Words, node_link, title
-from app.reader.work_view import Work, work, written_bytes
-from model.cost import fact
+from app.reader.work_view import Work, work
 
 WIDEST_BAR = 192
 KEPT = ("kv_cache", "kda_state", "cache")
@@ -57,7 +57,7 @@ class Page:
         self.notes = self._notes()
         self.evidence: tuple[Evidence, ...] = tuple(
             evidence(replace(source, claim=self._claim(source)), lines)
-            for source in self.node.sources
+            for source in sorted(self.node.sources, key=lambda s: GRADES.index(s.grade))
         )
         self.ours: tuple[Ours, ...] = our_lines(reading, self.node, lines)
         self.kept: KeptView | None = kept_view(reading) if self.node.cost in KEPT else None
@@ -144,40 +144,13 @@ class Page:
 
     @property
     def facts(self) -> list[LabelledFact]:
-        own = self._own_form()
-        if own is not None:
-            found = kept_facts(own)
-        else:
-            found = [LabelledFact(label="Parameters here", value=show_int(self.parameters))]
-        whole = sum(all_parameters(self.reading, self.entry).values())
-        if not self.entry.children and whole > self.parameters:
-            label = f"All {show_int(whole // self.parameters)} of a layer"
-            found.append(LabelledFact(label=label, value=show_int(whole)))
-        if self.entry.node.startswith("attn_res/"):
-            found += self._residual_facts()
-        size = appended(own) if own else written_bytes(self.reading, self.rows)
-        if size is not None:
-            found.append(LabelledFact(label="Written by this call", value=span(size, "bytes")))
-        if self.node.kind.startswith("state"):
-            longest = show_int(self.reading.config.max_position_embeddings)
-            found.append(LabelledFact(label="Longest context", value=f"{longest}, not enforced"))
-        elif self.node.kind != "group":
-            found.append(LabelledFact(label="Kept between calls", value="nothing"))
-        return found
-
-    def _own_form(self) -> KeptRow | None:
-        """The row of the table of kept forms that is this node's."""
-        stream = {"kv_cache": "key", "kda_state": "state"}.get(self.node.cost)
-        rows = self.kept.rows if self.kept else ()
-        return next((row for row in rows if row.stream == stream), None)
-
-    def _residual_facts(self) -> list[LabelledFact]:
-        config = self.reading.config
-        labels = {"residual_reads": "All reads of a token", "residual_sources_out": "Most sources"}
-        return [
-            LabelledFact(label=label, value=fact(name, config).substituted)
-            for name, label in labels.items()
-        ]
+        return Facts(
+            reading=self.reading,
+            entry=self.entry,
+            node=self.node,
+            rows=self.rows,
+            kept=self.kept,
+        ).all()
 
     @property
     def kept_words(self) -> list[Markup]:

@@ -12,14 +12,15 @@ from pathlib import Path
 from markupsafe import escape
 
 from annotations.loader import load_nodes
-from annotations.node import MODELS, Node, for_model
-from annotations.outline import OUTLINES, Entry, flat
+from annotations.node import MODELS, Node
+from annotations.outline import Entry
 from annotations.pins import FOLDER, pins
 from app.reader.context import LONG_NAMES, NAMES, PlaceKey, Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
 from app.reader.edges import edges
 from app.reader.excerpts import Lines
 from app.reader.kept import folder, made_once
+from app.reader.lead_on import elsewhere, moved_on
 from app.reader.mathml import mathml, spoken
 from app.reader.numbers import show_short
 from app.reader.overview import Overview, graph_sizes, letter
@@ -132,7 +133,8 @@ def _assembled(reading: Reading) -> dict:
         "nodes": _nodes(reading, pages, into, out),
         "lines": lines.kept,
         "search": [_searchable(reading, key, page) for key, page in pages.items()],
-        "elsewhere": _elsewhere(reading),
+        "moved": moved_on(reading),
+        "elsewhere": elsewhere(reading),
         "overview": Overview(reading).html(),
         "foot": _foot(reading),
     }
@@ -249,27 +251,13 @@ def _searchable(reading: Reading, key: PlaceKey, page: Page) -> dict:
     }
 
 
-def _elsewhere(reading: Reading) -> dict:
-    """Nodes that only other models have, for an address that asks for one here."""
-    found: dict[str, dict] = {}
-    mine = {entry.node for entry in reading.entries}
-    for model in MODELS:
-        if model == reading.model or not (OUTLINES / f"{model}.md").exists():
-            continue
-        for entry in flat(model):
-            if entry.node in reading.nodes and entry.node not in mine:
-                node = for_model(reading.nodes[entry.node], model)
-                known = found.setdefault(entry.node, {"title": node.title, "models": []})
-                if NAMES[model] not in known["models"]:
-                    known["models"].append(NAMES[model])
-    return found
-
-
 def _foot(reading: Reading) -> str:
     stated = pin(reading.model)
-    revision = stated.rpartition("@")[2] if stated else pins()[reading.model].commit
-    name = NAMES[reading.model]
+    repo, _, revision = stated.rpartition("@") if stated else ("", "", pins()[reading.model].commit)
+    where = "<code>config.json</code>"
+    if repo.startswith("huggingface/transformers"):
+        where = f"the configuration class in {escape(repo)}"
     return (
-        f"Sizes are {escape(name)}’s, from <code>config.json</code> at "
+        f"Sizes are {escape(NAMES[reading.model])}’s, from {where} at "
         f"<code>{escape(revision[:12])}</code>. Weights of released models are not loaded here."
     )

@@ -11,13 +11,14 @@
  * @typedef {object} Store
  * @property {any} payload @property {string} hash @property {State} state
  * @property {any} run @property {string[]} notices
+ * @property {{node: string, model: string, text: string}|null} led an address that led to another one
  * @property {Map<string, Set<(what: string) => void>>} mounts
  */
 
 /** @type {Store} */
 // on window, since the joined module may be loaded under more than one blob address
 const KS = /** @type {any} */ (window).__kimiscope ??= {
-  payload: null, hash: "", run: null, notices: [], mounts: new Map(),
+  payload: null, hash: "", run: null, notices: [], led: null, mounts: new Map(),
   state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
 };
 
@@ -78,6 +79,7 @@ function readAddress() {
   const layer = asked.get("layer");
   state.layer = layer !== null && /^\d{1,6}$/.test(layer) ? Number(layer) : -1;
   KS.notices = notices;
+  leadOn();
 }
 
 /** The address with some parameters changed; an empty value takes a parameter away.
@@ -120,6 +122,7 @@ function goTo(target) {
   const { view, node, at } = KS.state;
   const same = view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
   if (same) { scrollToTop(); return; }
+  KS.led = null;
   changes.head = changes.token = null;
   history.pushState({}, "", addressWith(changes));
   readAddress();
@@ -160,7 +163,10 @@ function showNumbers() {
 /** @param {string} model */
 function chooseModel(model) {
   history.pushState({}, "", addressWith({ model, head: null, token: null }));
+  KS.led = null;
   readAddress();
-  tellMounts("waiting");
+  const kept = PAYLOADS.get(model);
+  if (kept) usePayload(kept.hash, kept.payload);
+  else tellMounts("waiting");
   tellStreamlit();
 }

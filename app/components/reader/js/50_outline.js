@@ -4,7 +4,7 @@
 function mountOutline(root) {
   root.innerHTML = `
     <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a><a class="ks-small" href="?view=overview" data-view="overview">Overview</a></div>
-    <div class="ks-search" role="search"><input data-handle="search" type="text" placeholder="Search nodes, symbols, code" aria-label="Search nodes, symbols, code" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd><div class="ks-hits" role="listbox" aria-label="Search results" hidden></div></div>
+    <div class="ks-search" role="search" aria-label="From every page"><input data-handle="search" type="text" placeholder="Search nodes, symbols, code" aria-label="Search nodes, symbols, code" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd><div class="ks-hits" role="listbox" aria-label="Search results" hidden></div></div>
     <p class="ks-lab">Priced for <span>released size</span></p>
     <div class="ks-seg" data-handle="model" role="group" aria-label="Model"></div>
     <div data-part="tree"></div>`;

@@ -18,6 +18,8 @@ function mountAbove(root) {
       const part = start(root);
       if (part) { parts.push(part.draw); if (part.stop) stopParts.push(part.stop); }
     }
+    // a run of another part would only mislead below the words that there is no such part
+    document.documentElement.classList.toggle("ks-lost", KS.state.view === "node" && !currentNode());
     numbers = liveNumbers(root);
     root.classList.remove("ks-waiting");
     document.title = `${made.title} · Kimiscope`;
@@ -56,10 +58,7 @@ function unknownNode() {
   const payload = KS.payload;
   const near = nearestNodes(asked);
   const links = near.map((id) => `<li><a href="${escapeText(nodeAddress(id, ""))}" data-node="${escapeText(id)}" data-at="">${escapeText(payload.nodes[id].title)}</a> <code>${escapeText(id)}</code></li>`).join("");
-  const elsewhere = payload.elsewhere?.[asked];
-  const said = elsewhere
-    ? `${escapeText(payload.name)} has no part “${escapeText(elsewhere.title)}” (<code>${escapeText(asked)}</code>); ${escapeText(elsewhere.models.join(" and "))} does. Choose that model at the left, or one of these parts.`
-    : `There is no node <code>${escapeText(asked.slice(0, 80)) || "(empty)"}</code> in ${escapeText(payload.name)}. The nearest by name:`;
+  const said = `There is no node <code>${escapeText(asked.slice(0, 80)) || "(empty)"}</code> in ${escapeText(payload.name)}. The nearest by name:`;
   return `<div data-part="notices"></div><h1 class="ks-h1">No such part</h1><p class="ks-lede">${said}</p><ul class="ks-near">${links}</ul>
     <p class="ks-note">The outline at the left lists every part; <kbd>/</kbd> searches them.</p>`;
 }
@@ -79,7 +78,7 @@ function nearestNodes(asked) {
 function drawNotices(root) {
   const box = root.querySelector("[data-part=notices]");
   if (!box) return;
-  const said = [...KS.notices];
+  const said = [...KS.notices, ...ledNotice()];
   if (KS.state.view === "node") {
     const layer = layerNotice();
     if (layer) said.push(layer);

@@ -1,5 +1,7 @@
 // The lower half: where a node comes from and goes to, its neighbours, the foot.
 
+const COPIED_SHOWN = 2000;
+
 /** @param {HTMLElement} root */
 function mountBelow(root) {
   let shown = "";
@@ -16,7 +18,8 @@ function mountBelow(root) {
     if (!copy) return;
     event.preventDefault();
     try { await navigator.clipboard.writeText(location.href); copy.textContent = "Copied"; }
-    catch { copy.textContent = location.href; }
+    catch { copy.textContent = location.href; return; }
+    setTimeout(() => { copy.textContent = "Copy link"; }, COPIED_SHOWN);
   });
   return { draw, stop: () => {} };
 }
@@ -24,14 +27,14 @@ function mountBelow(root) {
 /** @returns {string} */
 function belowHtml() {
   const payload = KS.payload;
-  const foot = `<p class="ks-foot">${payload.foot} <span data-part="measured"></span> <a href="${escapeText(location.search)}" data-part="copy">Copy link</a></p>`;
+  const foot = `<p class="ks-foot">${payload.foot} <span data-part="measured"></span> <a href="${escapeText(location.search)}" data-part="copy" role="button" aria-live="polite">Copy link</a></p>`;
   const page = KS.state.view === "node" ? currentPage() : null;
   if (!page) return foot;
   const [before, after] = page.around;
   const flow = page.from.length || page.to.length ? `<section><div class="ks-sh"><h2>Where it comes from, where it goes</h2></div>
-    <div class="ks-flow"><div><h3>From</h3><ul>${page.from.map((/** @type {any} */ e) => edgeRow(e, true)).join("") || noEdge("No part of this model feeds it.")}</ul></div>
+    <div class="ks-flow"><div><h3>From</h3><ul>${page.from.map((/** @type {any} */ e) => edgeRow(e, true)).join("") || noEdge("No other part: parameters, settings, or the prompt.")}</ul></div>
     <div class="ks-here"><span data-thumb="${escapeText(page.taps[0] ?? "")}"></span>${escapeText(page.title)}</div>
-    <div><h3>To</h3><ul>${page.to.map((/** @type {any} */ e) => edgeRow(e, false)).join("") || noEdge("No part of this model names it as an input.")}</ul></div></div></section>` : "";
+    <div><h3>To</h3><ul>${page.to.map((/** @type {any} */ e) => edgeRow(e, false)).join("") || noEdge("Out of the model.")}</ul></div></div></section>` : "";
   const link = (/** @type {any} */ e) => `<a href="${escapeText(nodeAddress(e.node, e.at))}" data-node="${escapeText(e.node)}" data-at="${escapeText(e.at)}">${escapeText(e.title)}</a>`;
   return `${flow}<nav class="ks-pn" aria-label="Neighbours"><span>${before ? `<small>Previous</small>${link(before)}` : ""}</span><span>${after ? `<small>Next</small>${link(after)}` : ""}</span></nav>${foot}`;
 }

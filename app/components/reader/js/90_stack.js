@@ -52,7 +52,7 @@ function stackRow(f, row, layers) {
   const sealed = layers.block !== null;
   const open = GRAPH.open.has(row) || GRAPH.overlay !== "kind";
   const end = f.at(n - 1) + f.cell - 5;
-  let s = `<g class="ks-cell" data-row="${row}" role="button" tabindex="0" aria-expanded="${open}" aria-label="layers ${first} to ${first + n - 1}"><rect x="-4" y="${y}" width="${f.left - 24}" height="30" fill="transparent"/><text x="0" y="${y + 19}"><tspan class="ks-fold-mark">${open ? "−" : "+"}</tspan> ${first}${n > 1 ? `–${first + n - 1}` : ""}</text></g><path d="M${f.left} ${y + 15}H${end + 4}" stroke="var(--residual)" stroke-width="2.4"/>`;
+  let s = `<g class="ks-cell" data-row="${row}" role="button" tabindex="0" aria-expanded="${open}" aria-label="layers ${first}${n > 1 ? `–${first + n - 1}` : ""}"><rect x="-4" y="${y}" width="${f.left - 24}" height="30" fill="transparent"/><text x="0" y="${y + 19}"><tspan class="ks-fold-mark" aria-hidden="true">${open ? "−" : "+"}</tspan> ${first}${n > 1 ? `–${first + n - 1}` : ""}</text></g><path d="M${f.left} ${y + 15}H${end + 4}" stroke="var(--residual)" stroke-width="2.4"/>`;
   for (let k = 0; k < n; k += 1) {
     const run = open ? 1 : sameKind(layers.mixers, first + k, first + n);
     s += run > 1 ? stackGroup(f, first + k, run, f.at(k), y) : stackLayer(f, first + k, f.at(k), y, layers);

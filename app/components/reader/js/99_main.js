@@ -26,13 +26,7 @@ function readHeader(bytes) {
 async function takePayload(hash, zipped) {
   if (hash === KS.hash) return;
   const stream = new Blob([/** @type {any} */ (zipped)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const payload = await new Response(stream).json();
-  KS.hash = hash;
-  KS.payload = payload;
-  readAddress();
-  tellMounts("payload");
-  announce("payload", { model: payload.model, hash });
-  showPage(false);
+  usePayload(hash, await new Response(stream).json());
 }
 
 /** The font of the equations; without it they are set in a font of the system. @param {Uint8Array} bytes */
