@@ -300,14 +300,18 @@ def test_memory_stays_flat_over_fifty_runs():
         gc.collect()
         return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
 
+    def grown(times):
+        before = tracemalloc.get_traced_memory()[0]
+        assert repeat(times) <= tensors
+        return tracemalloc.get_traced_memory()[0] - before
+
     tensors = repeat(5)
     tracemalloc.start()
     repeat(5)
-    before = tracemalloc.get_traced_memory()[0]
-    assert repeat(45) <= tensors
-    after = tracemalloc.get_traced_memory()[0]
+    # a leak grows in both rounds; the interpreter's own tables grow once in a while
+    growth = min(grown(20), grown(25))
     tracemalloc.stop()
-    assert after - before < 200_000
+    assert growth < 100_000
 
 
 def test_a_thousand_tokens_run():
