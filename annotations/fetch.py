@@ -80,10 +80,10 @@ def check(nodes: Mapping[str, Node], folder: Path | None = None) -> list[str]:
 def _fetch(pin: Pin, path: str, folder: Path | None) -> str:
     try:
         text = _from_hub(pin, path) if pin.host == "hub" else _from_github(pin, path)
+        if folder is not None:
+            _write(folder / pin.name / path, text)
     except _NoFileError as error:
         return str(error)
-    if folder is not None:
-        _write(folder / pin.name / path, text)
     return ""
 
 
@@ -187,7 +187,10 @@ def _peer(url: str) -> tuple[str, int]:
 
 def _write(target: Path, text: bytes) -> None:
     """Whole or not at all, also when two processes fetch at once."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
-    part.write_bytes(text)
-    part.replace(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(text)
+        part.replace(target)
+    except OSError as error:
+        raise _NoFileError(f"{target} cannot be written: {error.strerror}.") from error

@@ -19,8 +19,10 @@ FOLDER = "KIMISCOPE_PINNED_DIR"
 """Environment variable: a folder with `<pin>/<path>`, preferred to every cache."""
 CACHE = "KIMISCOPE_CACHE"
 HOW_TO_FETCH = (
-    "To see the lines here, run `.venv/bin/python -m annotations fetch` in the checkout and load this "
-    "page again. Without a network, name a folder that holds `<pin>/<path>` in `" + FOLDER + "`."
+    "To see the lines here, run `.venv/bin/python -m annotations fetch` in the checkout and load "
+    "this page again. Without a network, name a folder that holds `<pin>/<path>` in `"
+    + FOLDER
+    + "`."
 )
 _HOSTS = ("hub", "github")
 
@@ -37,10 +39,6 @@ class Pin:
     def __post_init__(self) -> None:
         if self.host not in _HOSTS:
             raise ValueError(f"pin {self.name!r} has the host {self.host!r}, not hub or github")
-
-    @property
-    def is_tag(self) -> bool:
-        return not re.fullmatch("[0-9a-f]+", self.commit)
 
     def url(self, path: str, lines: str = "") -> str:
         """The page of the file at this commit, at the first range of lines."""
@@ -135,16 +133,21 @@ def local_file(pin: Pin, path: str, folder: Path | None = None) -> File | str:
     if named is not None:
         file = named / pin.name / path
         if file.is_file():
-            text = file.read_text(encoding="utf-8")
-            return File(text=text, commit=pin.commit, origin=f"folder {named}")
+            return _opened(file, pin.commit, f"folder {named}")
         return f"{named} holds no {pin.name}/{path}."
     file = cached_path(pin, path)
     if file is None:
         return f"{path} of {pin.repo} has not been fetched."
     if fault := wrong_commit(pin, path, file):
         return fault
-    text = file.read_text(encoding="utf-8")
-    return File(text=text, commit=_commit(pin, file), origin=f"{pin.host} cache")
+    return _opened(file, _commit(pin, file), f"{pin.host} cache")
+
+
+def _opened(file: Path, commit: str, origin: str) -> File | str:
+    try:
+        return File(text=file.read_text(encoding="utf-8"), commit=commit, origin=origin)
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{file} cannot be read as text: {error}."
 
 
 def cached_path(pin: Pin, path: str) -> Path | None:

@@ -103,6 +103,13 @@ def test_all_disagreements_are_said_at_once(folder):
     assert "one, two" in got.reason
 
 
+def test_a_file_that_is_no_text_is_said_and_not_shown(folder):
+    (folder / "k3" / "probe.py").write_bytes(b"\xff\xfe\x00")
+    got = excerpt(source(), folder)
+    assert isinstance(got, NotHere)
+    assert "cannot be read as text" in got.reason
+
+
 def test_the_last_parts_of_a_dotted_name_are_enough(folder):
     assert isinstance(excerpt(source(within="forward"), folder), Excerpt)
     assert ("Mixer.forward", (4, 9)) in definitions(PROBE)
@@ -211,6 +218,15 @@ def test_a_file_that_is_larger_than_any_pinned_one_is_not_kept(monkeypatch, tmp_
     (result,) = fetch([("fla", "ops/probe.py")])
     assert "is larger than" in result.fault
     assert not list(tmp_path.rglob("*probe.py*"))
+
+
+def test_a_cache_that_cannot_be_written_is_said_for_each_file(monkeypatch, tmp_path, upstream):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KIMISCOPE_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("KIMISCOPE_GITHUB_RAW", upstream.url)
+    monkeypatch.setenv("no_proxy", "*")
+    results = fetch([("fla", "ops/probe.py"), ("fla", "probe.py")])
+    assert all("cannot be written: Not a directory" in result.fault for result in results)
 
 
 HUB = """
