@@ -1,5 +1,6 @@
 """The model behind the store: loaded on the worker thread, on its first job."""
 
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -124,6 +125,9 @@ class ModelEngine:
                 while len(self._models) >= MOST_MODELS:
                     self._models.pop(next(iter(self._models)))
                 self._models[source] = load(source)
+                # torch brings half a million objects that stay: no collection need look at them
+                gc.collect()
+                gc.freeze()
             return self._models[source]
 
 
