@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from fractions import Fraction
 
 from markupsafe import Markup
 
-from model.cost import Phase
+from model.cost import Phase, coefficients
 
 DEFAULT_CONTEXT = 4_096
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-Count = Callable[[int, int, Phase], int | float]
+Count = Callable[[int, int, Phase], int]
 """A size as a function of batch, positions and phase."""
 
 
@@ -56,8 +55,8 @@ def formula(count: Count) -> Formula:
 
     A count that is no such polynomial is a mistake in the count: ValueError names where it leaves.
     """
-    decode = _quadratic(lambda p: count(1, p, "decode"))
-    prefill = _quadratic(lambda p: count(1, p, "prefill"))
+    decode = coefficients(lambda p: count(1, p, "decode"))
+    prefill = coefficients(lambda p: count(1, p, "prefill"))
     one, two = count(1, 5, "decode"), count(2, 5, "decode")
     degree = 1 if one and two == 2 * one else 0
     made = Formula(decode, prefill, degree)
@@ -73,17 +72,6 @@ def formula(count: Count) -> Formula:
 
 def constant(value: int | float) -> Formula:
     return Formula((value, 0, 0), (value, 0, 0), 0)
-
-
-def _quadratic(count: Callable[[int], int | float]) -> tuple[int | float, ...]:
-    y1, y2, y3 = (Fraction(count(p)) for p in (1, 2, 3))
-    c2 = (y3 - 2 * y2 + y1) / 2
-    c1 = y2 - y1 - 3 * c2
-    return tuple(_number(c) for c in (y1 - c1 - c2, c1, c2))
-
-
-def _number(value: Fraction) -> int | float:
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def show_int(value: int | float) -> str:

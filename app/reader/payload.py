@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -32,6 +33,8 @@ from model.presets import pin, preset
 ROOT = Path(__file__).resolve().parents[2]
 RUNNING = ("k3-mini", "tiny-k3")
 """Models that run here and whose layers the reader must know."""
+OTHERS_AFTER = 4.0
+"""Seconds from a first page until the pages of the other models are made."""
 CURRENT = (
     ("annotations", "*.md"),
     ("annotations", "*.toml"),
@@ -50,7 +53,24 @@ def payload(model: str) -> dict:
 
 def packed(model: str) -> bytes:
     """The same as the reader's mount "outline" takes it: a line with its hash, then gzip."""
-    return _packed(model, fingerprint())
+    made_from = fingerprint()
+    made = _packed(model, made_from)
+    _make_the_others_soon(made_from)
+    return made
+
+
+@lru_cache(maxsize=1)
+def _make_the_others_soon(made_from: str) -> None:
+    """A reader who changes the model should not wait while its pages are rendered."""
+
+    def make() -> None:
+        # a machine without a cache from `python -m app.reader` pays for it here
+        for model in MODELS:
+            _packed(model, made_from)
+
+    later = threading.Timer(OTHERS_AFTER, make)
+    later.daemon = True
+    later.start()
 
 
 @lru_cache(maxsize=8)

@@ -13,8 +13,9 @@ Mount = Literal["outline", "tree", "bar", "above", "below"]
 
 
 def joined_script() -> str:
-    """The module that the browser loads."""
-    return _joined("js")
+    """The module that the browser loads; it travels without the comments of its files."""
+    lines = _joined("js").splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("//", "/*", "*")))
 
 
 def joined_style() -> str:
@@ -27,11 +28,19 @@ def _joined(kind: str) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 
+_HTML = (HERE / "reader.html").read_text(encoding="utf-8")
 _reader = component(
     "kimiscope_reader",
-    html=(HERE / "reader.html").read_text(encoding="utf-8"),
+    html=_HTML,
     css=joined_style(),
     js=joined_script(),
+    isolate_styles=False,
+)
+# a component's script and style travel with every mount of it, so one mount alone has them
+_part = component(
+    "kimiscope_reader_part",
+    html=_HTML,
+    js=(HERE / "part.js").read_text(encoding="utf-8"),
     isolate_styles=False,
 )
 
@@ -41,6 +50,7 @@ def reader(mount: Mount, payload: bytes | None = None, *, key: str | None = None
 
     `payload` is what `app.reader.payload.packed` (for "outline") or `app.reader.font.packed` (for
     "below") gives; the parts talk to one another in the browser. `key` must not change between
-    reruns, or the part is set up anew.
+    reruns, or the part is set up anew. The mount "outline" brings the script of all.
     """
-    _reader(data=payload or {"mount": mount}, key=key or f"reader-{mount}")
+    draw = _reader if mount == "outline" else _part
+    draw(data=payload or {"mount": mount}, key=key or f"reader-{mount}")

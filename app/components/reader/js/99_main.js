@@ -87,3 +87,7 @@ export default function reader({ data, parentElement }) {
   take(data);
   return stop;
 }
+
+// the other mounts have no script of their own and wait for this one
+(/** @type {any} */ (window)).__kimiscopeReader = reader;
+window.dispatchEvent(new Event("kimiscope:reader"));
