@@ -11,7 +11,7 @@ from model.cost import Phase, coefficients
 DEFAULT_CONTEXT = 4_096
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
-Count = Callable[[int, int, Phase], int]
+Count = Callable[[int, int, Phase], int | float]
 """A size as a function of batch, positions and phase."""
 
 
