@@ -3,8 +3,8 @@
 import hashlib
 from dataclasses import astuple, dataclass
 
-LONGEST_PROMPT = 2_048
-"""Tokens of a prompt, the first control token included."""
+from model.limits import MAX_PROMPT
+
 MOST_NEW_TOKENS = 256
 
 
@@ -40,10 +40,10 @@ def check_request(request: RunRequest, num_tokens: int) -> None:
         raise RefusedError(
             "The prompt is empty, so there is nothing to run. Type at least one letter."
         )
-    if num_tokens > LONGEST_PROMPT:
+    if num_tokens > MAX_PROMPT:
         raise RefusedError(
-            f"The prompt has {num_tokens:,} tokens; a run takes up to {LONGEST_PROMPT:,}. "
-            f"Leave out {num_tokens - LONGEST_PROMPT:,}."
+            f"The prompt has {num_tokens:,} tokens; a run takes up to {MAX_PROMPT:,}. "
+            f"Leave out {num_tokens - MAX_PROMPT:,}."
         )
     if not 0 <= request.new_tokens <= MOST_NEW_TOKENS:
         raise RefusedError(

@@ -1,6 +1,5 @@
 """A stored run, read without torch: what `Trace.save` wrote, as NumPy arrays."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,8 @@ from safetensors.numpy import load_file
 
 from model.config import KimiConfig
 from model.tokenizer import Token
+from model.trace_format import about_run, keys_of
 from model.trace_select import Selection, select
-
-KEY = "kimiscope"
-FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,18 +127,14 @@ def open_stored(path: Path) -> StoredRun:
         raise FileNotFoundError(f"There is no stored run {str(path)!r}; `make example` makes it.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise ValueError(f"{str(path)!r} is damaged ({error}). `make example` makes it.") from error
-    about = json.loads(metadata.get(KEY, "{}"))
-    if about.get("format") != FORMAT:
-        raise ValueError(
-            f"{str(path)!r} is not a stored run of format {FORMAT}. `make example` makes it anew."
+            about = about_run(path, file.metadata())
+            keys_of(about, set(file.keys()), path)
+        return StoredRun(
+            about=about,
+            path=path,
+            config=KimiConfig.from_hf(about["config"]),
+            tokens=tuple(Token(**token) for token in about["tokens"]),
+            _arrays=load_file(path),
         )
-    return StoredRun(
-        about=about,
-        path=path,
-        config=KimiConfig.from_hf(about["config"]),
-        tokens=tuple(Token(**token) for token in about["tokens"]),
-        _arrays=load_file(path),
-    )
+    except (SafetensorError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{str(path)!r} is damaged ({error}). `make example` makes it.") from error

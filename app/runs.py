@@ -10,9 +10,9 @@ from app.run_queue import FairQueue
 from app.run_request import RunRequest, check_request
 from app.run_shelf import Shelf
 from app.run_ticket import Ticket
+from model.limits import RUN_BYTES
 
 PROCESS_BYTES = 512 * 2**20
-RUN_BYTES = 256 * 2**20
 MOST_REMEMBERED = 4_096
 """Requests whose run id is remembered, so that asking again finds the run or makes it again."""
 MOST_CHECKS = 2_048

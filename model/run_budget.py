@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from model.trace_data import TapFacts
 
-DEFAULT = 256 * 1024**2
-"""Bytes of captured tensors for one run."""
-
 SEEN_FIRST = frozenset(
     (
         *("KimiMLAAttention.k_cached", "KimiMLAAttention.v_cached", "KimiMLAAttention.q"),

@@ -9,7 +9,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from model import run_budget
+from model import limits, run_budget
 from model.cache import KimiCache, MLACache
 from model.capture import Tap, capture, tap_names
 from model.config import KimiConfig
@@ -26,10 +26,11 @@ from model.trace_data import (
     dtype_word,
     tap_facts,
 )
-from model.trace_file import PLAIN, read_trace
-from model.trace_request import MAX_PROMPT, Request, request_of, token_ids_of, tokens_of
+from model.trace_file import read_trace
+from model.trace_format import PLAIN
+from model.trace_request import Request, request_of, token_ids_of, tokens_of
 
-__all__ = ["MAX_PROMPT", "Progress", "Provenance", "Trace", "open_trace", "run", "token_ids_of"]
+__all__ = ["Progress", "Provenance", "Trace", "open_trace", "run", "token_ids_of"]
 
 Progress = Callable[[str, float, int], None]
 """Called with a stage, how many steps are done, and of how many: before each step, and before each
@@ -45,8 +46,8 @@ def run(
     seed: int = 0,
     *,
     progress: Progress | None = None,
-    budget: int = run_budget.DEFAULT,
-    max_prompt: int = MAX_PROMPT,
+    budget: int = limits.RUN_BYTES,
+    max_prompt: int = limits.MAX_PROMPT,
     mla: MLACache = "expanded",
 ) -> Trace:
     """Feed a prompt, then `new_tokens` generated ones, each of them, and record the taps.
@@ -92,7 +93,7 @@ def plan_of(
     taps: Mapping[str, TapFacts],
     request: Request,
     wanted: Collection[str],
-    budget: int = run_budget.DEFAULT,
+    budget: int = limits.RUN_BYTES,
 ) -> Plan:
     """What the run would record, before it starts."""
     sizes = capture_bytes_by_tap(

@@ -9,36 +9,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.trace_format import FORMAT, KEY, PLAIN, about_run, keys_of
+
 if TYPE_CHECKING:
     from model.trace_data import Trace
-
-KEY = "kimiscope"
-FORMAT = 2
-
-PLAIN = (
-    "run_id",
-    "source",
-    "weights_note",
-    "weights_hash",
-    "prompt_length",
-    "token_ids",
-    "new_tokens",
-    "temperature",
-    "seed",
-    "mla",
-    "dtype",
-    "device",
-    "kernel_path",
-    "seconds",
-    "step_seconds",
-    "left_out",
-    "notices",
-)
-"""Fields of a trace that JSON holds as they are."""
-
-
-REBUILT = ("config", "tokens", "cache_by_step", "taps", "order")
-"""What else the JSON holds, to be made into objects again."""
 
 
 def refuse_target(path: Path) -> None:
@@ -75,14 +49,8 @@ def read_trace(path: Path) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
         raise FileNotFoundError(f"There is no file {str(path)!r} to open as a run.")
     try:
         with safe_open(path, framework="pt") as file:
-            about = _about(path, file.metadata())
-            held = set(file.keys())
-            wanted = [[f"{s}/{name}" for name in names] for s, names in enumerate(about["order"])]
-            if missing := [key for keys in wanted for key in keys if key not in held]:
-                raise ValueError(
-                    f"{str(path)!r} lacks {len(missing)} of its tensors, as {missing[0]!r}; "
-                    "the file is damaged."
-                )
+            about = about_run(path, file.metadata())
+            wanted = keys_of(about, set(file.keys()), path)
             steps = [
                 {key.partition("/")[2]: file.get_tensor(key) for key in keys} for keys in wanted
             ]
@@ -92,29 +60,3 @@ def read_trace(path: Path) -> tuple[dict[str, Any], list[dict[str, Tensor]]]:
             "Open a file that Trace.save wrote."
         ) from error
     return about, steps
-
-
-def _about(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
-    if not metadata or KEY not in metadata:
-        raise ValueError(
-            f"{str(path)!r} is a safetensors file, but not a stored run: its header has no "
-            f"{KEY!r} entry. Open a file that Trace.save wrote."
-        )
-    try:
-        about = json.loads(metadata[KEY])
-        stated = about["format"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(
-            f"The {KEY!r} entry in the header of {str(path)!r} is no description of a run; "
-            "the file is damaged."
-        ) from error
-    if stated != FORMAT:
-        raise ValueError(
-            f"{str(path)!r} is a stored run of format {stated!r}, and this version reads format "
-            f"{FORMAT}. Run the prompt again."
-        )
-    if absent := [name for name in (*PLAIN, *REBUILT) if name not in about]:
-        raise ValueError(
-            f"{str(path)!r} does not say {', '.join(absent)} of its run; the file is damaged."
-        )
-    return about

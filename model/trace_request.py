@@ -10,9 +10,6 @@ from model.cache import MLACache
 from model.kimi import KimiLM
 from model.tokenizer import Token, Tokenizer, unnamed
 
-MAX_PROMPT = 2048
-"""Tokens of a prompt, unless `run` is told otherwise."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:

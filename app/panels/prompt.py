@@ -13,9 +13,10 @@ from app.panels.run_choice import NEW_TOKENS, choose, request_of
 from app.panels.waiting import STOPPED
 from app.place import Place
 from app.run_engine import tokenizer_of
-from app.run_request import LONGEST_PROMPT, MOST_NEW_TOKENS
+from app.run_request import MOST_NEW_TOKENS
 from app.runs import RunStore
 from app.state import LONGEST_PROMPT_IN_URL, SOURCES, Selection
+from model.limits import MAX_PROMPT
 from model.presets import preset
 from model.shipped import weights_note
 from model.tokenizer import Tokenizer
@@ -43,7 +44,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
             pressed = st.form_submit_button("Run", key="run", type="primary")
     tokenizer = tokenizer_of(source)
     by_bytes = tokenizer is not None and is_by_bytes(tokenizer)
-    if prompt_count(LONGEST_PROMPT, by_bytes=by_bytes):
+    if prompt_count(MAX_PROMPT, by_bytes=by_bytes):
         store.warm(source)
     draw("run_words.html", count=_count(source, prompt), run=shown, waiting=pressed)
     if not pressed:
@@ -152,10 +153,10 @@ def is_by_bytes(tokenizer: Tokenizer) -> bool:
 def _count(source: str, prompt: str) -> str:
     tokenizer = tokenizer_of(source)
     if tokenizer is None or not prompt:
-        return f"up to {LONGEST_PROMPT:,} tokens"
+        return f"up to {MAX_PROMPT:,} tokens"
     count = len(tokenizer.encode(prompt)) + 1
-    over = f", {count - LONGEST_PROMPT:,} too many" if count > LONGEST_PROMPT else ""
-    return f"{count:,} of {LONGEST_PROMPT:,} tokens{over}"
+    over = f", {count - MAX_PROMPT:,} too many" if count > MAX_PROMPT else ""
+    return f"{count:,} of {MAX_PROMPT:,} tokens{over}"
 
 
 def _in_address(prompt: str) -> str | None:

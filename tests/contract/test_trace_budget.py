@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from model.cost import capture_bytes_by_tap
+from model.limits import RUN_BYTES
 from model.load import build
-from model.run_budget import DEFAULT, EXPERTS, SEEN_FIRST, plan
+from model.run_budget import EXPERTS, SEEN_FIRST, plan
 from model.trace import run
 from model.trace_data import tap_facts
 
@@ -38,7 +39,7 @@ def test_the_prediction_is_what_the_taps_then_hold(tokens, new, mla):
 def test_a_plain_prompt_stays_under_the_default():
     lm = build("k3-mini")
     sizes = capture_bytes_by_tap(lm.config, 256, 16)
-    assert sum(sizes.values()) < DEFAULT
+    assert sum(sizes.values()) < RUN_BYTES
 
 
 def test_over_the_budget_squares_go_first_and_their_rows_are_re_computed():
@@ -74,8 +75,8 @@ def test_the_longest_runs_still_keep_what_first_pages_show(tokens, new):
     lm = build("k3-mini")
     taps = tap_facts(lm)
     sizes = capture_bytes_by_tap(lm.config, tokens, new)
-    made = plan(taps, sizes, list(taps), DEFAULT)
-    assert made.kept <= DEFAULT < made.predicted
+    made = plan(taps, sizes, list(taps), RUN_BYTES)
+    assert made.kept <= RUN_BYTES < made.predicted
     kinds = {f"{taps[name].owner}.{name.rpartition('.')[2]}" for name in made.left_out}
     assert kinds >= EXPERTS
     if new == 4:

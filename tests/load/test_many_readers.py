@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from app.run_engine import ModelEngine
-from app.run_request import LONGEST_PROMPT, RefusedError, RunRequest
+from app.run_request import RefusedError, RunRequest
 from app.runs import RunStore
+from model.limits import MAX_PROMPT
 from model.load import load
 from model.trace import run
 
@@ -104,7 +105,7 @@ def test_hostile_prompts_are_text_and_nothing_else(prompt):
     assert [token.special for token in made.tokens] == [True] + [False] * (len(made.tokens) - 1)
 
 
-@pytest.mark.parametrize("prompt", ["x" * 20_000, "x" * LONGEST_PROMPT])
+@pytest.mark.parametrize("prompt", ["x" * 20_000, "x" * MAX_PROMPT])
 def test_prompts_beyond_the_bound_are_refused_with_their_count(prompt):
     with pytest.raises(RefusedError, match=f"{len(prompt) + 1:,} tokens"):
         RunStore(ModelEngine()).submit(request_of(prompt))

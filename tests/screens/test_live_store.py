@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.run_request import LONGEST_PROMPT, RefusedError, RunRequest
+from app.run_request import RefusedError, RunRequest
 from app.run_shelf import Shelf
 from app.runs import RunStore
+from model.limits import MAX_PROMPT
 
 
 @dataclass
@@ -137,7 +138,7 @@ def test_an_empty_prompt_is_answered_in_words(engine):
 def test_a_prompt_that_is_too_long_is_refused_with_its_count(engine):
     with pytest.raises(RefusedError, match=r"20,001 tokens; a run takes up to 2,048"):
         RunStore(engine).submit(RunRequest(prompt="x" * 20_000))
-    assert LONGEST_PROMPT == 2_048
+    assert MAX_PROMPT == 2_048
 
 
 def test_a_run_takes_text_or_ids_and_not_both():
