@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from model.capture import Quick, Tap
 from model.config import KimiConfig
-from model.linear import Linear, empty_parameter, wide
+from model.linear import Linear, empty_parameter, rounded, wide
 from model.norm import unit_rms
 
 
@@ -39,5 +39,5 @@ class AttnResidual(Quick):
         scores = self.scores(keys @ query)
         weights = self.weights(torch.softmax(scores, dim=-1))
         # the raw sources are mixed: normalized ones only decide how much
-        mixed = (weights[..., None, :] @ wide(sources))[..., 0, :]
-        return self.mixed(mixed.to(sources.dtype))
+        mixed = (weights[..., None] * wide(sources)).sum(-2)
+        return self.mixed(rounded(mixed, sources))

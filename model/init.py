@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import KimiConfig
+from model.packed import lay_out
 
 ROUTER_BIAS = 0.05
 RESIDUAL_SCORE = 0.5
@@ -16,7 +17,7 @@ FLOAT32 = ("A_log", "dt_bias", "e_score_correction_bias", "conv1d.weight", "o_no
 
 
 def give_storage(model: nn.Module, device: str, dtype: torch.dtype) -> None:
-    """Move meta parameters to `device` with nothing in them, in the dtypes a checkpoint has."""
+    """Give meta parameters memory with nothing in it, in the dtypes a checkpoint has."""
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             setattr(module, name, nn.Parameter(parameter.to(dtype), requires_grad=False))
@@ -24,7 +25,7 @@ def give_storage(model: nn.Module, device: str, dtype: torch.dtype) -> None:
         if name.endswith(FLOAT32) and dtype.itemsize < 4:
             parameter.data = parameter.data.float()
     if device != "meta":
-        model.to_empty(device=device)
+        lay_out(model, device)
 
 
 def fill(model: nn.Module, config: KimiConfig, seed: int) -> None:

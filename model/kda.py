@@ -10,10 +10,11 @@ from torch import Tensor
 from model.cache import KDAState
 from model.capture import Quick, Tap
 from model.config import KimiConfig, LinearAttnConfig
-from model.conv import ShortConvolution
+from model.conv import ShortConvolution, ShortConvolutions
 from model.kda_chunk import ChunkResult, chunked_delta_rule
-from model.linear import Linear, empty_parameter, wide
+from model.linear import Linear, empty_parameter, rounded, wide
 from model.norm import GatedRMSNorm
+from model.packed import Packed
 from model.rows import Rows
 
 L2_EPS = 1e-6
@@ -25,6 +26,7 @@ Recurrence = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], ChunkRes
 class Step(NamedTuple):
     """The terms of the delta rule at one position."""
 
+    retention: Tensor
     decayed_state: Tensor
     recalled: Tensor
     written: Tensor
@@ -35,13 +37,15 @@ class Step(NamedTuple):
 def delta_step(
     q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
 ) -> Step:
-    """One position of `[batch, head, …]`; the state is `[batch, head, value, key]`."""
-    decayed_state = log_decay.exp()[..., None, :] * state
-    recalled = (decayed_state @ k[..., None])[..., 0]
+    """One position of `[…, head, …]`; the state is `[…, head, value, key]`."""
+    k_row = k[..., None, :]
+    retention = log_decay.exp()
+    decayed_state = retention[..., None, :] * state
+    recalled = (decayed_state * k_row).sum(-1)
     written = beta[..., None] * (v - recalled)
-    state = decayed_state + written[..., :, None] * k[..., None, :]
-    read = (state @ q[..., None])[..., 0]
-    return Step(decayed_state, recalled, written, state, read)
+    state = torch.addcmul(decayed_state, written[..., :, None], k_row)
+    read = (state * q[..., None, :]).sum(-1)
+    return Step(retention, decayed_state, recalled, written, state, read)
 
 
 def delta_rule(
@@ -72,6 +76,7 @@ class KimiDeltaAttention(Quick):
             raise ValueError("KimiDeltaAttention needs a configuration with linear_attn_config.")
         self.heads, self.width = linear.num_heads, linear.head_dim
         self.gate_lower_bound = linear.gate_lower_bound
+        self.gate_is_low_rank = not linear.use_full_rank_gate
         self.recurrence = recurrence or chunked_delta_rule
         self.make_parameters(linear, config)
         self.make_taps()
@@ -96,6 +101,10 @@ class KimiDeltaAttention(Quick):
             self.g_b_proj = Linear(self.width, d_inner)
         self.o_norm = GatedRMSNorm(self.width, config.rms_norm_eps)
         self.o_proj = Linear(d_inner, d_model)
+        gate = self.g_proj if linear.use_full_rank_gate else self.g_a_proj
+        reading_x = (self.q_proj, self.k_proj, self.v_proj, self.f_a_proj, self.b_proj, gate)
+        self.projections = Packed(*((projection, "weight") for projection in reading_x))
+        self.convolutions = ShortConvolutions(self.q_conv1d, self.k_conv1d, self.v_conv1d)
 
     def make_taps(self) -> None:
         self.q = Tap("batch pos head d_key")
@@ -115,16 +124,15 @@ class KimiDeltaAttention(Quick):
         self.out = Tap("batch pos d_model")
 
     def forward(self, x: Tensor, kept: KDAState | None, rows: Rows) -> Tensor:
-        conv = (None, None, None) if kept is None else (kept.conv_q, kept.conv_k, kept.conv_v)
-        q, conv_q = self.q_conv1d(self.q_proj(x), conv[0], rows)
-        k, conv_k = self.k_conv1d(self.k_proj(x), conv[1], rows)
-        v, conv_v = self.v_conv1d(self.v_proj(x), conv[2], rows)
+        q, k, v, gate_latent, beta_logit, gate = self.projections(x)
+        columns = None if kept is None else (kept.conv_q, kept.conv_k, kept.conv_v)
+        (q, k, v), columns = self.convolutions.convolve((q, k, v), columns, rows)
         q = self.q(unit_length(wide(self.by_head(q))) * self.width**-0.5)
         k = self.k(unit_length(wide(self.by_head(k))))
         v = self.v(wide(self.by_head(v)))
 
-        log_decay = self.forget_gate(x)
-        beta = self.beta(wide(self.b_proj(x)).sigmoid())
+        log_decay = self.forget_gate(gate_latent)
+        beta = self.beta(wide(beta_logit).sigmoid())
 
         if kept is None:
             state = q.new_zeros(x.shape[0], self.heads, self.width, self.width)
@@ -138,25 +146,23 @@ class KimiDeltaAttention(Quick):
             read, state = self.sequence(*terms)
         if kept is not None:
             kept.recurrent = state
-            kept.conv_q, kept.conv_k, kept.conv_v = conv_q, conv_k, conv_v
+            kept.conv_q, kept.conv_k, kept.conv_v = columns
 
-        read = self.read(read.to(x.dtype))
-        gate = self.output_gate(self.by_head(self.gate_of_output(x)))
+        read = self.read(rounded(read, x))
+        gate = self.output_gate(self.by_head(self.gate_of_output(gate)))
         return self.out(self.o_proj(self.o_norm(read, gate).flatten(-2)))
 
-    def forget_gate(self, x: Tensor) -> Tensor:
+    def forget_gate(self, latent: Tensor) -> Tensor:
         """Log-decay of every channel: `g_min σ(e^A z)`, or `−e^A softplus(z)` without a bound."""
-        latent = self.gate_latent(self.f_a_proj(x))
+        latent = self.gate_latent(latent)
         z = self.gate_logit(self.by_head(wide(self.f_b_proj(latent)) + wide(self.dt_bias)))
         rate = wide(self.A_log).exp()[:, None]
         if self.gate_lower_bound is None:
             return self.log_decay(-rate * F.softplus(z))
         return self.log_decay(self.gate_lower_bound * torch.sigmoid(rate * z))
 
-    def gate_of_output(self, x: Tensor) -> Tensor:
-        if hasattr(self, "g_proj"):
-            return self.g_proj(x)
-        return self.g_b_proj(self.g_a_proj(x))
+    def gate_of_output(self, gate: Tensor) -> Tensor:
+        return self.g_b_proj(gate) if self.gate_is_low_rank else gate
 
     def sequence(
         self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
@@ -168,12 +174,12 @@ class KimiDeltaAttention(Quick):
     def step(
         self, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        self.retention(log_decay.exp())
-        step = delta_step(q[:, 0], k[:, 0], v[:, 0], log_decay[:, 0], beta[:, 0], state)
-        self.decayed_state(step.decayed_state[:, None])
-        self.recalled(step.recalled[:, None])
-        self.written(step.written[:, None])
-        return step.read[:, None], self.state(step.state[:, None])[:, 0]
+        step = delta_step(q, k, v, log_decay, beta, state[:, None])
+        self.retention(step.retention)
+        self.decayed_state(step.decayed_state)
+        self.recalled(step.recalled)
+        self.written(step.written)
+        return step.read, self.state(step.state)[:, 0]
 
     def by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, self.width))

@@ -32,6 +32,11 @@ def empty_matrix(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(*stack, columns, rows, device="meta").mT, requires_grad=False)
 
 
+def rounded(x: Tensor, like: Tensor) -> Tensor:
+    """`x` in the dtype of `like`, where upstream leaves float32 again."""
+    return x if x.dtype == like.dtype else x.to(like.dtype)
+
+
 def wide(x: Tensor) -> Tensor:
     """Float32, as upstream computes what is delicate; float64 stays what it is."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()

@@ -7,8 +7,9 @@ from torch import Tensor
 from model.cache import ExpandedKV, LatentKV
 from model.capture import Quick, Tap
 from model.config import KimiConfig
-from model.linear import Linear, wide
+from model.linear import Linear, rounded, wide
 from model.norm import LATENT_NORM_EPS, RMSNorm
+from model.packed import Packed
 from model.rows import Rows
 
 EXPLICIT_KEYS = 1024
@@ -26,6 +27,8 @@ class KimiMLAAttention(Quick):
         self.d_value, self.d_latent = config.v_head_dim, config.kv_lora_rank
         self.scale = config.qk_head_dim**-0.5
         self.rotates = not config.mla_use_nope
+        self.gates_output = config.mla_use_output_gate
+        self.has_q_latent = config.q_lora_rank is not None
         self.make_parameters(config)
         self.make_taps()
 
@@ -40,9 +43,14 @@ class KimiMLAAttention(Quick):
         self.kv_a_proj_with_mqa = Linear(d_model, self.d_latent + self.d_shared)
         self.kv_a_layernorm = RMSNorm("d_kv_latent", config, LATENT_NORM_EPS)
         self.kv_b_proj = Linear(self.d_latent, self.heads * (self.d_nope + self.d_value))
-        if config.mla_use_output_gate:
+        if self.gates_output:
             self.g_proj = Linear(d_model, self.heads * self.d_value)
         self.o_proj = Linear(self.heads * self.d_value, d_model)
+        query = self.q_proj if config.q_lora_rank is None else self.q_a_proj
+        reading_x = [query, self.kv_a_proj_with_mqa]
+        if self.gates_output:
+            reading_x.append(self.g_proj)
+        self.projections = Packed(*((projection, "weight") for projection in reading_x))
 
     def make_taps(self) -> None:
         self.q_down = Tap("batch pos d_q_latent")
@@ -75,8 +83,9 @@ class KimiMLAAttention(Quick):
                 "This configuration has mla_use_nope = false: its keys are rotated (RoPE), which "
                 "the model does not compute yet. Sizes and counts are available, a run is not."
             )
-        q = self.queries(x)
-        joint = self.kv_joint(self.kv_a_proj_with_mqa(x))
+        q, joint, *gate = self.projections(x)
+        q = self.queries(q)
+        joint = self.kv_joint(joint)
         kv_latent, k_shared = joint.split([self.d_latent, self.d_shared], dim=-1)
         k_shared = self.k_shared(k_shared)
         latent = self.kv_a_layernorm(self.kv_latent(kv_latent))
@@ -95,16 +104,14 @@ class KimiMLAAttention(Quick):
             read = read.transpose(1, 2)
 
         read = self.read(read)
-        if hasattr(self, "g_proj"):
-            gate = self.output_gate(self.by_head(self.g_proj(x)).sigmoid())
+        if self.gates_output:
+            gate = self.output_gate(self.by_head(gate[0]).sigmoid())
             read = self.gated(read * gate)
         return self.out(self.o_proj(read.flatten(-2)))
 
-    def queries(self, x: Tensor) -> Tensor:
-        if hasattr(self, "q_proj"):
-            q = self.q_proj(x)
-        else:
-            q = self.q_b_proj(self.q_a_layernorm(self.q_down(self.q_a_proj(x))))
+    def queries(self, q: Tensor) -> Tensor:
+        if self.has_q_latent:
+            q = self.q_b_proj(self.q_a_layernorm(self.q_down(q)))
         q = self.q_up(self.by_head(q))
         content, shared = q.split([self.d_nope, self.d_shared], dim=-1)
         return self.q(torch.cat([self.q_content(content), self.q_shared(shared)], dim=-1))
@@ -138,7 +145,7 @@ class KimiMLAAttention(Quick):
         if rows.visible is not None:
             masked = scores.masked_fill(~rows.visible, float("-inf"))
         masked = self.masked(masked)
-        pattern = self.pattern(torch.softmax(wide(masked), dim=-1).to(q.dtype))
+        pattern = self.pattern(rounded(torch.softmax(wide(masked), dim=-1), q))
         return pattern @ v
 
     def fused(self, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:

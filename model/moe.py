@@ -10,8 +10,9 @@ from torch import Tensor
 from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.dims import size
-from model.linear import Linear, empty_matrix, empty_parameter, wide
+from model.linear import Linear, empty_matrix, empty_parameter, rounded, wide
 from model.norm import RMSNorm
+from model.packed import Packed
 from model.situ import activation
 
 SUM_EPS = 1e-20
@@ -30,14 +31,15 @@ class KimiMLP(Quick):
         self.gate_proj = Linear(config.hidden_size, hidden)
         self.up_proj = Linear(config.hidden_size, hidden)
         self.down_proj = Linear(hidden, config.hidden_size)
+        self.gate_and_up = Packed((self.gate_proj, "weight"), (self.up_proj, "weight"))
         self.gate = Tap("batch pos feature")
         self.up = Tap("batch pos feature")
         self.activated = Tap("batch pos feature")
         self.out = Tap("batch pos d_model")
 
     def forward(self, x: Tensor) -> Tensor:
-        gate = self.gate(self.gate_proj(x))
-        up = self.up(self.up_proj(x))
+        gate, up = self.gate_and_up(x)
+        gate, up = self.gate(gate), self.up(up)
         return self.out(self.down_proj(self.activated(self.activation(gate, up))))
 
 
@@ -98,13 +100,14 @@ class Experts(Quick):
         self.w1 = empty_matrix(config.num_experts, hidden, width)
         self.w2 = empty_matrix(config.num_experts, width, hidden)
         self.w3 = empty_matrix(config.num_experts, hidden, width)
+        self.w1_and_w3 = Packed((self, "w1"), (self, "w3"), stacked=True)
 
     def forward(self, z: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden values and outputs of `[token, choice]` experts on `[token, width]`."""
         tokens, choices = chosen.shape
         flat = chosen.flatten()
         if tokens == 1:
-            return self.one_by_one(z.expand(choices, -1), flat.tolist())
+            return self.one_by_one(z, flat.tolist())
         order = flat.argsort(stable=True)
         back = order.argsort()
         counts = torch.bincount(flat, minlength=len(self.w1)).tolist()
@@ -112,25 +115,24 @@ class Experts(Quick):
         return hidden[back].view(tokens, choices, -1), out[back].view(tokens, choices, -1)
 
     def one_by_one(self, z: Tensor, experts: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """As `forward`, for one token: row by row, without sorting."""
-        gate = each_row(z, self.w1, experts)
-        up = each_row(z, self.w3, experts)
+        """As `forward`, for one token: expert by expert, without sorting."""
+        rows = [z] * len(experts)
+        gate, up = self.w1_and_w3.through(lambda w: each_row(rows, w, experts))
         hidden = self.activation(gate, up)
-        return hidden[None], each_row(hidden, self.w2, experts)[None]
+        return hidden[None], each_row(hidden.split(1), self.w2, experts)[None]
 
     def on_sorted(
         self, z: Tensor, experts: Sequence[int], counts: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
         """Hidden values and outputs where the first `counts[0]` rows are for `experts[0]`, …"""
-        gate = by_expert(z, self.w1, experts, counts)
-        up = by_expert(z, self.w3, experts, counts)
+        gate, up = self.w1_and_w3.through(lambda w: by_expert(z, w, experts, counts))
         hidden = self.activation(gate, up)
         return hidden, by_expert(hidden, self.w2, experts, counts)
 
 
-def each_row(x: Tensor, weights: Tensor, experts: Sequence[int]) -> Tensor:
-    rows = zip(x.unbind(), experts, strict=True)
-    return torch.stack([F.linear(row, weights[j]) for row, j in rows])
+def each_row(rows: Sequence[Tensor], weights: Tensor, experts: Sequence[int]) -> Tensor:
+    given = zip(rows, experts, strict=True)
+    return torch.cat([F.linear(row, weights[j]) for row, j in given])
 
 
 def by_expert(x: Tensor, weights: Tensor, experts: Sequence[int], counts: Sequence[int]) -> Tensor:
@@ -169,8 +171,8 @@ class KimiSparseMoE(Quick):
         hidden, out = self.experts(z.flatten(0, 1), chosen.flatten(0, 1))
         self.expert_hidden(hidden.unflatten(0, x.shape[:2]))
         out = self.expert_out(out.unflatten(0, x.shape[:2]))
-        combined = (weight[..., None, :] @ wide(out))[..., 0, :]
-        routed = self.combined(combined.to(x.dtype))
+        combined = (weight[..., None] * wide(out)).sum(-2)
+        routed = self.combined(rounded(combined, x))
         if self.has_norm:
             routed = self.routed_expert_norm(routed)
         if self.has_latent:

@@ -6,7 +6,7 @@ from torch import Tensor
 from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.dims import size
-from model.linear import empty_parameter, wide
+from model.linear import empty_parameter, rounded, wide
 
 LATENT_NORM_EPS = 1e-6
 """The norms of the query and key-value latents are built without the configuration's epsilon."""
@@ -30,7 +30,7 @@ class RMSNorm(Quick):
     def forward(self, x: Tensor) -> Tensor:
         x = self.raw(x)
         # back in the input's dtype before the weight, as upstream rounds
-        return self.normed(self.weight * unit_rms(wide(x), self.eps).to(x.dtype))
+        return self.normed(self.weight * rounded(unit_rms(wide(x), self.eps), x))
 
 
 class GatedRMSNorm(Quick):
@@ -44,4 +44,4 @@ class GatedRMSNorm(Quick):
 
     def forward(self, read: Tensor, gate: Tensor) -> Tensor:
         normed = wide(self.weight) * unit_rms(wide(read), self.eps)
-        return self.gated((normed * wide(gate).sigmoid()).to(read.dtype))
+        return self.gated(rounded(normed * wide(gate).sigmoid(), read))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.config import KimiConfig
-from model.linear import wide
+from model.linear import rounded, wide
 
 Activation = Callable[[Tensor, Tensor], Tensor]
 
@@ -19,7 +19,7 @@ def situ(gate: Tensor, up: Tensor, beta: float, linear_beta: float | None) -> Te
     # the sigmoid reads the gate before the cap
     capped_gate = beta * torch.tanh(g / beta) * torch.sigmoid(g)
     capped_up = u if linear_beta is None else linear_beta * torch.tanh(u / linear_beta)
-    return (capped_gate * capped_up).to(gate.dtype)
+    return rounded(capped_gate * capped_up, gate)
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:

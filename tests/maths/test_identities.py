@@ -255,12 +255,13 @@ def test_a_transposed_state_turns_red(monkeypatch):
 
 def test_an_error_formed_before_the_decay_turns_red(monkeypatch):
     def step(q, k, v, log_decay, beta, state):
-        recalled = torch.einsum("bhvk,bhk->bhv", state, k)
-        decayed = log_decay.exp()[..., None, :] * state
+        recalled = torch.einsum("...vk,...k->...v", state, k)
+        retention = log_decay.exp()
+        decayed = retention[..., None, :] * state
         written = beta[..., None] * (v - recalled)
         state = decayed + written[..., :, None] * k[..., None, :]
-        read = torch.einsum("bhvk,bhk->bhv", state, q)
-        return kda.Step(decayed, recalled, written, state, read)
+        read = torch.einsum("...vk,...k->...v", state, q)
+        return kda.Step(retention, decayed, recalled, written, state, read)
 
     monkeypatch.setattr(kda, "delta_step", step)
     assert {"kda_recalled", "kda_written", "prefill_is_decode"} <= red(build("tiny-k3"))
@@ -299,8 +300,8 @@ def test_padding_that_enters_the_state_turns_red(monkeypatch):
 
 
 def test_a_clamped_gate_turns_red(monkeypatch):
-    def forget_gate(self, x):
-        z = self.f_b_proj(self.gate_latent(self.f_a_proj(x))) + self.dt_bias
+    def forget_gate(self, latent):
+        z = self.f_b_proj(self.gate_latent(latent)) + self.dt_bias
         z = self.gate_logit(self.by_head(z))
         old = -self.A_log.exp()[:, None] * torch.nn.functional.softplus(z)
         return self.log_decay(old.clamp(min=self.gate_lower_bound))

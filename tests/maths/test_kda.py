@@ -110,9 +110,8 @@ def gate_of(bound, logit, rate):
     layer.gate_lower_bound = bound
     layer.A_log.fill_(rate)
     layer.dt_bias.fill_(logit)
-    layer.f_a_proj.weight.zero_()
     layer.f_b_proj.weight.zero_()
-    return float(layer.forget_gate(torch.ones(1, 1, 32, dtype=torch.float64))[0, 0, 0, 0])
+    return float(layer.forget_gate(torch.ones(1, 1, 8, dtype=torch.float64))[0, 0, 0, 0])
 
 
 def test_the_bound_selects_another_function_and_is_no_clamp():

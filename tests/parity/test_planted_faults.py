@@ -25,9 +25,11 @@ def recall_with_the_wrong_sign(lm: KimiLM, patch: pytest.MonkeyPatch) -> None:
     def step(
         q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
     ) -> Step:
-        decayed = log_decay.exp()[..., None, :] * state
-        recalled = torch.einsum("bhvk,bhk->bhv", decayed, k)
-        return _write_and_read(q, k, beta[..., None] * (v + recalled), decayed, recalled)
+        retention = log_decay.exp()
+        decayed = retention[..., None, :] * state
+        recalled = torch.einsum("...vk,...k->...v", decayed, k)
+        written = beta[..., None] * (v + recalled)
+        return _write_and_read(q, k, retention, decayed, recalled, written)
 
     _use_step(lm, patch, step)
 
@@ -36,9 +38,11 @@ def decay_after_the_error(lm: KimiLM, patch: pytest.MonkeyPatch) -> None:
     def step(
         q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, state: Tensor
     ) -> Step:
-        recalled = torch.einsum("bhvk,bhk->bhv", state, k)
-        decayed = log_decay.exp()[..., None, :] * state
-        return _write_and_read(q, k, beta[..., None] * (v - recalled), decayed, recalled)
+        recalled = torch.einsum("...vk,...k->...v", state, k)
+        retention = log_decay.exp()
+        decayed = retention[..., None, :] * state
+        written = beta[..., None] * (v - recalled)
+        return _write_and_read(q, k, retention, decayed, recalled, written)
 
     _use_step(lm, patch, step)
 
@@ -103,11 +107,11 @@ def _use_step(lm: KimiLM, patch: pytest.MonkeyPatch, step: Callable[..., Step]) 
 
 
 def _write_and_read(
-    q: Tensor, k: Tensor, written: Tensor, decayed: Tensor, recalled: Tensor
+    q: Tensor, k: Tensor, retention: Tensor, decayed: Tensor, recalled: Tensor, written: Tensor
 ) -> Step:
     state = decayed + written[..., :, None] * k[..., None, :]
-    read = torch.einsum("bhvk,bhk->bhv", state, q)
-    return Step(decayed, recalled, written, state, read)
+    read = torch.einsum("...vk,...k->...v", state, q)
+    return Step(retention, decayed, recalled, written, state, read)
 
 
 def _reading_its_own_seal(read: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
