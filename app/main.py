@@ -16,8 +16,7 @@ from model.presets import preset
 def main() -> None:
     """Draw the page of the address. Streamlit calls this on every rerun."""
     st.set_page_config(page_title="Kimiscope", layout="wide", initial_sidebar_state=296)
-    mode = "dark" if st.context.theme.type == "dark" else "light"
-    st.html(f"<style>{theme.frame_css(mode)}</style>")
+    st.html(f"<style>{theme.frame_css(theme.mode())}</style>")
     selection = state.selection(st.query_params)
     nodes, store = payload.current_nodes(), shared_store()
     with st.sidebar:

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import streamlit as st
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 Mode = Literal["light", "dark"]
@@ -49,6 +50,11 @@ TOKENS: dict[str, tuple[str, str]] = {
 }
 
 
+def mode() -> Mode:
+    """The theme that this visitor sees."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
 def colours(mode: Mode) -> dict[str, str]:
     """Every named colour of one theme, as hex."""
     side = 0 if mode == "light" else 1
@@ -62,4 +68,6 @@ def frame_css(mode: Mode) -> str:
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"), undefined=StrictUndefined, autoescape=False
     )
-    return environment.get_template("frame.css.j2").render(colours=colours(mode))
+    return environment.get_template("frame.css.j2").render(
+        colours=colours(mode), printed=colours("light")
+    )

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from annotations.node import Node
 from app.components.bridge import bridge
+from app.panels.distribution import distribution_panel
 from app.panels.html import draw
 from app.panels.keep_alone import kept_alone, offer_alone
 from app.panels.live_data import Spot, live_data, spot_of
@@ -38,6 +39,8 @@ def live_panel(
     live = kept_alone(live, spot, run, store, slot)
     tensor_panel(live, spot, run, is_layered=is_layered)
     offer_alone(live, run)
+    if live.figures:
+        distribution_panel(spot, run)
     checks = _checks(spot, run, store, is_layered=is_layered)
     url = {"run": run.run_id} if request_of(selection) else None
     bridge(run=run_news(spot, run, nodes, checks), url=url, key="bridge-run")

@@ -26,7 +26,10 @@ LIVE_PAINTED = """() => new Promise(done => {
     const {pages, first} = payload.nodes[state.node];
     const names = (pages[state.at] ?? pages[first]).taps.map(tap => '.' + tap.split('.')[1]);
     const shown = text(document.querySelector('.st-key-live'));
-    const ready = !names.length || names.some(name => shown.includes(name)) || shown.includes('⊘');
+    // the server's word on this very page, which comes after tensor and proof
+    const told = window.__kimiscope.run?.node === state.node;
+    const drawn = !names.length || names.some(name => shown.includes(name)) || shown.includes('⊘');
+    const ready = told && drawn;
     if (ready) return done([state.node, performance.now() - start]);
     if (performance.now() - start > 4000) return done([state.node, null]);
     requestAnimationFrame(look);

@@ -46,3 +46,11 @@ def test_the_display_path_draws_no_random_numbers():
         text = path.read_text()
         assert "Math.random" not in text, path
         assert not re.search(r"\b(np\.random|import random|torch\.rand)", text), path
+
+
+def test_every_link_of_the_documents_leads_to_a_file():
+    for page in _tracked("*.md"):
+        if "annotations" in page.parts:
+            continue
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert "://" in target or (page.parent / target).exists(), (page.name, target)
