@@ -1,8 +1,10 @@
 """Both sides of a comparison, on the same weights and inputs."""
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,17 +141,39 @@ def run_layers(lm: KimiLM, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def ask_oracle(drawn: dict[str, Comparison], folder: Path) -> None:
-    """Run mlx-lm once on all cases, in a process that cannot see our packages."""
-    folders = [folder / str(number) for number in range(len(drawn))]
-    for path, comparison in zip(folders, drawn.values(), strict=True):
+class Oracle:
+    """mlx-lm in a process that cannot see our packages, at work while we draw the next case."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: list[tuple[Path, Comparison]] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", str(ORACLE)],
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, comparison: Comparison) -> None:
+        path = self.folder / str(len(self.asked))
         path.mkdir()
         (path / "config.json").write_text(json.dumps(comparison.config))
         save_file(comparison.weights, path / "model.safetensors")
         save_file(comparison.inputs, path / "inputs.safetensors")
-    command = [sys.executable, "-P", str(ORACLE), *map(str, folders)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"The oracle failed:\n{done.stderr}")
-    for path, comparison in zip(folders, drawn.values(), strict=True):
-        comparison.oracle.update(load_file(path / "oracle.safetensors"))
+        self.asked.append((path, comparison))
+        assert self.process.stdin is not None
+        # a process that ended says why in `finish`
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(f"{path}\n")
+            self.process.stdin.flush()
+
+    def finish(self) -> None:
+        """Wait for all answers, and put each into its comparison."""
+        _, errors = self.process.communicate()
+        if self.process.returncode:
+            raise RuntimeError(f"The oracle failed:\n{errors}")
+        for path, comparison in self.asked:
+            comparison.oracle.update(load_file(path / "oracle.safetensors"))

@@ -3,14 +3,14 @@
 import pytest
 
 from tests.parity.cases import VARIANTS, label
-from tests.parity.comparison import Comparison, ask_oracle, draw
+from tests.parity.comparison import Comparison, Oracle, draw
 
 
 @pytest.fixture(scope="session")
 def comparisons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Comparison]:
-    drawn = {
-        label(case, shrink): draw(case, shrink, seed)
-        for seed, (case, shrink) in enumerate(VARIANTS)
-    }
-    ask_oracle(drawn, tmp_path_factory.mktemp("oracle"))
+    oracle, drawn = Oracle(tmp_path_factory.mktemp("oracle")), {}
+    for seed, (case, shrink) in enumerate(VARIANTS):
+        drawn[label(case, shrink)] = draw(case, shrink, seed)
+        oracle.ask(drawn[label(case, shrink)])
+    oracle.finish()
     return drawn

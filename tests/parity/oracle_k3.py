@@ -3,10 +3,10 @@
 A script for a process of its own, started from another directory: mlx-lm imports `transformers`,
 which looks for a package named `kernels`, and must not find ours.
 
-    python -P oracle_k3.py FOLDER ...
+    python -P oracle_k3.py < FOLDERS
 
-A folder holds `config.json`, `model.safetensors` (upstream names) and `inputs.safetensors`; each
-gets an `oracle.safetensors`.
+Reads one folder a line. Each holds `config.json`, `model.safetensors` (upstream names) and
+`inputs.safetensors`, and gets an `oracle.safetensors`.
 """
 
 import json
@@ -79,5 +79,5 @@ def run_folder(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        run_folder(Path(argument))
+    for line in sys.stdin:
+        run_folder(Path(line.rstrip("\n")))
