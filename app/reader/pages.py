@@ -84,6 +84,8 @@ class Page:
     def kinds(self) -> list[str]:
         kinds = [] if self.node.kind in ("group", "layer") else [self.node.kind]
         count = f"{show_int(self.parameters)} parameters" if self.parameters else "no parameters"
+        if self.parameters:
+            kinds = [kind for kind in kinds if kind != "no parameters"]
         return list(dict.fromkeys([*kinds, count]))[:2]
 
     @property

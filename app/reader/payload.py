@@ -246,7 +246,8 @@ def _searchable(reading: Reading, key: PlaceKey, page: Page) -> dict:
     node = page.node
     fields: list[tuple[str, str]] = []
     for symbol in node.symbols:
-        fields.append(("symbol", f"{spoken(mathml(symbol.tex))} {symbol.tex} {symbol.means}"))
+        said = dict.fromkeys((spoken(mathml(symbol.tex)), symbol.tex, symbol.means))
+        fields.append(("symbol", " ".join(said)))
         if symbol.tap:
             place = f"{page.entry.instance}." if page.entry.instance else ""
             fields.append(("tap", f"{place}{symbol.tap.partition('.')[2]} {symbol.tap}"))

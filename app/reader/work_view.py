@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from annotations.node import Node
+from annotations.node import Node, target
 from annotations.outline import Entry
 from app.reader.context import Reading
 from app.reader.cost_view import parameter_paths
@@ -41,8 +41,9 @@ def work(
     how = [
         (path, f"{show_int(n)} parameters") for path, n in parameters_below(reading, entry, node)
     ]
-    if operations is not None:
-        how.append(("operations", "a multiply and an add count as two; see model/cost_flops.py"))
+    counted = "a multiply and an add count as two; see model/cost_flops.py"
+    moved = "no multiply or add: values are moved, compared or passed through a function"
+    how.append(("operations", moved if operations is None and once is None else counted))
     if size is not None:
         how.append(("written", _widths(reading, rows)))
     return Work(
@@ -67,13 +68,24 @@ def node_operations(reading: Reading, entry: Entry, node: Node, degree: int = 1)
     found: dict[TapPlace, Formula] = {}
     places = [(entry, node), *((e, reading.node(e)) for e in inside(entry))]
     for place, inner in places:
-        for tap in inner.taps:
+        for tap in (*inner.taps, *_into_state(reading, inner, place)):
             # a tap has one owner; a group counts each of its parts once
             if tap in reading.taps and (tap, place.instance) not in found:
                 made = _tap_operations(reading, place, tap)
                 if made is not None:
                     found[tap, place.instance] = made
     return total(list(found.values()), degree)
+
+
+def _into_state(reading: Reading, node: Node, place: Entry) -> list[str]:
+    """Taps of states that a node writes: the state has a page of its own, the work is here."""
+    found = []
+    for symbol in filter(None, map(node.symbol, node.outputs)):
+        keeper = reading.nodes.get(target(symbol.node)[0]) if symbol.node else None
+        if keeper is not None and keeper.id != node.id and keeper.kind.startswith("state"):
+            behind = reading.tap_behind(symbol, place)
+            found += [behind[0].name] if behind else []
+    return found
 
 
 def _tap_operations(reading: Reading, place: Entry, tap: str) -> Formula | None:

@@ -158,6 +158,21 @@ def fresh_app(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
+def app_with(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Servers with other environment variables, each with a cache of its own."""
+    servers: list[Server] = []
+
+    def start(**environment: str) -> Server:
+        cache = str(tmp_path / "cache")
+        servers.append(start_server(tmp_path / "log.txt", KIMISCOPE_CACHE=cache, **environment))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        stop_server(server)
+
+
+@pytest.fixture
 def chromium_visit(chromium: Browser) -> Iterator[Callable[[Server], Visit]]:
     """Visits of any server, each with an empty cache."""
     contexts: list[BrowserContext] = []

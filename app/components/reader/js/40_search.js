@@ -1,6 +1,7 @@
 // Search over titles, ids, symbols, taps, parameters, code names and lines, all in the browser.
 
 const SHOWN_HITS = 12;
+const SHOWN_LETTERS = 64;
 let searchCount = 0;
 
 /** @typedef {{node: string, at: string, title: string, field: string, text: string, score: number}} Hit */
@@ -70,7 +71,8 @@ function attachSearch(input, list) {
     hits = findNodes(input.value);
     chosen = 0;
     if (!input.value.trim()) return close();
-    list.innerHTML = hits.length ? hits.map((hit, i) => hitRow(hit, `${id}-${i}`)).join("")
+    const twins = sharedTitles(hits);
+    list.innerHTML = hits.length ? hits.map((hit, i) => hitRow(hit, `${id}-${i}`, input.value.trim().toLowerCase(), twins)).join("")
       : `<div class="ks-nohit" role="option" aria-selected="false" aria-disabled="true">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names and lines.</div>`;
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
@@ -115,9 +117,34 @@ function attachSearch(input, list) {
   };
 }
 
-/** @param {Hit} hit @param {string} id */
-function hitRow(hit, id) {
-  const shown = hit.field === "title" || hit.field === "page" ? hit.node : hit.text;
-  const field = hit.field === "title" || hit.field === "page" ? "" : `<span class="ks-soft">${escapeText(hit.field)}</span> `;
-  return `<div role="option" id="${id}" class="ks-hit"><b>${escapeText(hit.title)}</b><small>${field}<code>${escapeText(shown.slice(0, 90))}</code></small></div>`;
+/** Titles that more than one of the hits has. @param {Hit[]} hits @returns {Set<string>} */
+function sharedTitles(hits) {
+  const titles = hits.map((hit) => hit.title);
+  return new Set(titles.filter((title, i) => titles.indexOf(title) !== i));
+}
+
+/** @param {Hit} hit @param {string} id @param {string} query @param {Set<string>} twins */
+function hitRow(hit, id, query, twins) {
+  const named = ["title", "id", "page"].includes(hit.field);
+  const shown = named ? `${hit.node}${twins.has(hit.title) ? ` @ ${hit.at}` : ""}` : hit.text;
+  const field = named ? "" : `<span class="ks-soft">${escapeText(hit.field)}</span> `;
+  const title = hit.field === "title" ? marked(hit.title, query) : escapeText(hit.title);
+  return `<div role="option" id="${id}" class="ks-hit"><b>${title}</b><small>${field}<code>${marked(around(shown, query), query)}</code></small></div>`;
+}
+
+/** A long text cut to what surrounds the match. @param {string} text @param {string} query */
+function around(text, query) {
+  const at = text.toLowerCase().indexOf(query);
+  if (text.length <= SHOWN_LETTERS || at < 0) return text.slice(0, SHOWN_LETTERS);
+  const word = text.lastIndexOf(" ", Math.max(0, at - SHOWN_LETTERS / 4)) + 1;
+  const from = at < SHOWN_LETTERS / 2 ? 0 : word;
+  return `${from ? "… " : ""}${text.slice(from, from + SHOWN_LETTERS)}${from + SHOWN_LETTERS < text.length ? " …" : ""}`;
+}
+
+/** The match stands out in its text. @param {string} text @param {string} query */
+function marked(text, query) {
+  const at = text.toLowerCase().indexOf(query);
+  if (at < 0 || !query) return escapeText(text);
+  const end = at + query.length;
+  return `${escapeText(text.slice(0, at))}<mark>${escapeText(text.slice(at, end))}</mark>${escapeText(text.slice(end))}`;
 }

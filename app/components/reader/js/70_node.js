@@ -103,5 +103,18 @@ function foldedSources(root) {
     if (!details || details.open) fill(box.parentElement ?? box);
     details?.addEventListener("toggle", () => { if (details.open) fill(details); });
   }
-  return null;
+  return openOnPaper(root, fill);
+}
+
+/** Excerpts stand open on paper. @param {HTMLElement} root @param {(details: Element) => void} fill */
+function openOnPaper(root, fill) {
+  let opened = /** @type {HTMLDetailsElement[]} */ ([]);
+  const before = () => {
+    opened = /** @type {HTMLDetailsElement[]} */ ([...root.querySelectorAll(".ks-ev details:not([open])")]);
+    for (const details of opened) { fill(details); details.open = true; }
+  };
+  const after = () => { for (const details of opened) details.open = false; };
+  window.addEventListener("beforeprint", before);
+  window.addEventListener("afterprint", after);
+  return { draw: () => {}, stop: () => { window.removeEventListener("beforeprint", before); window.removeEventListener("afterprint", after); } };
 }
