@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def save_checks(path: Path, run_id: str, rows: Sequence[CheckRow]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
+@lru_cache(maxsize=2)
 def open_checks(path: Path, run_id: str) -> tuple[CheckRow, ...] | None:
     """The stored rows, if they are of this run."""
     if not path.is_file():

@@ -16,6 +16,8 @@ PROCESS_BYTES = 512 * 2**20
 MOST_REMEMBERED = 4_096
 """Requests whose run id is remembered, so that asking again finds the run or makes it again."""
 MOST_CHECKS = 2_048
+SOON = 2.0
+"""Seconds from the first page of a stored run to the loading of its model."""
 
 
 class Engine(Protocol):
@@ -59,6 +61,7 @@ class RunStore:
         self._checks: OrderedDict[object, Any] = OrderedDict()
         self._worker: threading.Thread | None = None
         self._example: Any = None
+        self._soon: set[str] = set()
         self.example_fault = ""
         """Why the stored run could not be opened."""
 
@@ -135,6 +138,19 @@ class RunStore:
         with self._lock:
             ticket = Ticket(partial(self.engine.warm, source), f"the model {source}")
             self._enqueue(("warm", source), ticket, "")
+
+    def complete_soon(self, run: Any, seconds: float = SOON) -> None:
+        """Once a stored run was shown, have its model before the next page needs it.
+
+        Not at once: the first page is painted meanwhile, and torch takes a second of the machine.
+        """
+        with self._lock:
+            if run.model is not None or run.run_id in self._soon:
+                return
+            self._soon.add(run.run_id)
+        timer = threading.Timer(seconds, self.completed, (run,))
+        timer.daemon = True
+        timer.start()
 
     def leave(self, ticket: Ticket[Any], reader: str) -> None:
         """A reader gives up; the job stops when it was the last one."""

@@ -44,6 +44,7 @@ def live_panel(
     checks = _checks(spot, run, store, is_layered=is_layered)
     url = {"run": run.run_id} if request_of(selection) else None
     bridge(run=run_news(spot, run, nodes, checks), url=url, key="bridge-run")
+    store.complete_soon(run)
 
 
 def _completed(run: Any, store: RunStore, slot: DeltaGenerator) -> Any | None:

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.prompt_count.mount import prompt_count
+from app.components.tensor_canvas.mount import canvas_library
 from app.panels.follow import follow, note_sent
 from app.panels.html import draw, style
 from app.panels.reader_id import reader_id
@@ -29,6 +30,7 @@ ASKED = "asked"
 def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     """Source, prompt and Run. Returns the selection as the reader has it, and what to write."""
     style()
+    canvas_library()
     selection = _with_asked(selection)
     shown = _shown_run(selection, store)
     follow("source", selection.source)

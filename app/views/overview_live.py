@@ -23,3 +23,4 @@ def overview_live(
         return
     spot = spot_of(place.node, place.entry.instance or None, place.layer, selection, run)
     bridge(run=run_news(spot, run, nodes, ()), key="bridge-run")
+    store.complete_soon(run)

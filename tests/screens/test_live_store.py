@@ -17,6 +17,7 @@ class MadeRun:
     run_id: str
     bytes: int = 1
     prompt: str = ""
+    model: object = None
 
 
 class WaitingEngine:
@@ -50,6 +51,7 @@ class WaitingEngine:
         self.order.append(f"load {source}")
 
     def complete(self, run):
+        self.order.append(f"complete {run.run_id}")
         return run
 
 
@@ -175,3 +177,13 @@ def test_a_model_is_loaded_before_the_run_that_needs_it(engine):
     ticket = store.submit(RunRequest(prompt="x"), "ann")
     assert ticket.wait(5)
     assert engine.order == ["load k3-mini", "x"]
+
+
+def test_a_stored_run_is_completed_once_and_a_whole_one_never(engine):
+    store, stored = RunStore(engine), MadeRun(run_id="s")
+    for _ in range(3):
+        store.complete_soon(stored, seconds=0.01)
+    store.complete_soon(MadeRun(run_id="w", model=object()), seconds=0.01)
+    until(lambda: "complete s" in engine.order)
+    time.sleep(0.05)
+    assert engine.order == ["complete s"]

@@ -1,9 +1,20 @@
-// Sets up once a mount; new data redraw the same mount.
+// The library's one mount hands out what draws; each figure sets up once, and new data redraw it.
 
 const FIGURES = { heat: heatView, depth: depthView, layers: layersView };
 
+const styles = new CSSStyleSheet();
+
+/** @param {{data: {css: string}}} component */
+export default function library({ data }) {
+  styles.replaceSync(data.css);
+  const page = /** @type {any} */ (window);
+  page.__kimiscopeCanvas = figure;
+  window.dispatchEvent(new Event("kimiscope:canvas"));
+  return () => {};
+}
+
 /** @param {{data: any, parentElement: ShadowRoot}} component */
-export default function ({ data, parentElement }) {
+function figure({ data, parentElement }) {
   const view = parentElement.kimiscope ?? (parentElement.kimiscope = mount(parentElement));
   view.show(data);
   return view.stop;
@@ -12,6 +23,7 @@ export default function ({ data, parentElement }) {
 /** @param {ShadowRoot} parent */
 function mount(parent) {
   const root = make("div", { class: "figure" });
+  parent.adoptedStyleSheets = [styles];
   parent.append(root);
   const view = {
     root, data: null, redraw: () => {},

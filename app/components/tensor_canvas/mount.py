@@ -26,17 +26,21 @@ PARTS = (
 
 
 def script() -> str:
-    """The parts as one module. It travels with every figure, so comments and indents stay here."""
+    """The parts as one module; comments and indents stay here."""
     text = "\n".join((HERE / part).read_text(encoding="utf-8") for part in PARTS)
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith(("//", "/*", "*")))
 
 
-_mount = component(
-    "kimiscope_tensor_canvas",
-    js=script(),
-    css=(HERE / "tensor_canvas.css").read_text(encoding="utf-8"),
-)
+# a script travels with every figure that has it, so the figures have none and share the library's
+_library = component("kimiscope_tensor_canvas_library", js=script(), isolate_styles=False)
+_mount = component("kimiscope_tensor_canvas", js=(HERE / "frame.js").read_text(encoding="utf-8"))
+
+
+def canvas_library() -> None:
+    """What draws all figures of a page; its message is always the same, and so sent once."""
+    style = (HERE / "tensor_canvas.css").read_text(encoding="utf-8")
+    _library(key="canvas-library", data={"css": style})
 
 
 def tensor_canvas(figure: Mapping[str, Any], *, key: str) -> None:
