@@ -216,7 +216,7 @@ def _call(
             between(tap)
         return tensor if tap in names else None
 
-    with torch.no_grad(), capture(keep=keep) as recording:
+    with torch.inference_mode(), capture(keep=keep) as recording:
         logits = lm(token_ids, cache=cache)
     named = recording.named(names)
     return {name: tensor.cpu() for name, tensor in named.items()}, logits[0, -1].double().cpu()
