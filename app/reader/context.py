@@ -62,6 +62,11 @@ class Reading:
                     group = group.children[0]
         return found
 
+    @cached_property
+    def others(self) -> "dict[str, Reading]":
+        """The other models, read from the same nodes."""
+        return {name: Reading(name, self.nodes) for name in NAMES if name != self.model}
+
     @property
     def tree(self) -> tuple[Entry, ...]:
         return outline(self.model)

@@ -11,6 +11,7 @@ from app.reader.cost_view import KeptView, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
 from app.reader.facts import Facts
 from app.reader.kept_words import LabelledFact, sentences
+from app.reader.lead_on import nearest_here
 from app.reader.mathml import mathml
 from app.reader.numbers import show_int
 from app.reader.render import render
@@ -28,6 +29,8 @@ OCCURS = {"mixed": "Reads in", "seals": "Seals in"}
 class Note:
     """What another model does here."""
 
+    model: str
+    node: str
     title: str
     html: Markup
 
@@ -194,10 +197,22 @@ class Page:
 
     def _notes(self) -> list[Note]:
         whole = self.reading.nodes[self.entry.node]
-        return [
-            Note(title=f"In {NAMES[model]}", html=self.words.about(model).blocks(prose))
-            for model, prose in notes(whole, self.reading.model).items()
-        ]
+        said = notes(whole, self.reading.model)
+        found = []
+        for model, other in self.reading.others.items():
+            lacks = all(entry.node != self.entry.node for entry in other.entries)
+            if model in said:
+                found.append(self._note(model, self.words.about(model).blocks(said[model])))
+            elif lacks:
+                near = nearest_here(other, self.reading.model, self.entry)
+                html = Markup("<p>No such part. What comes nearest: {}.</p>").format(
+                    title(other, near)
+                )
+                found.append(self._note(model, html))
+        return found
+
+    def _note(self, model: str, html: Markup) -> Note:
+        return Note(model=model, node=self.entry.node, title=f"In {NAMES[model]}", html=html)
 
     @property
     def numbers(self) -> list[QuotedNumber]:
