@@ -34,7 +34,7 @@ def distribution_figure(values: NDArray, name: str, colours: Mapping[str, str]) 
         margin={"l": 38, "r": 12, "t": 8, "b": 30},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"size": 12, "color": colours["soft"]},
+        font={"size": 12, "family": "Source Sans, sans-serif", "color": colours["soft"]},
         showlegend=False,
         hoverlabel={"bgcolor": colours["paper"], "bordercolor": colours["rule"]},
         xaxis=axis | {"title": {"text": name}, "showgrid": False},
