@@ -2,6 +2,7 @@
 
 const SHOWN_HITS = 12;
 const SHOWN_LETTERS = 64;
+const CLOSE_AFTER = 120;
 let searchCount = 0;
 
 /** @typedef {{node: string, at: string, title: string, field: string, text: string, score: number}} Hit */
@@ -59,6 +60,7 @@ function attachSearch(input, list) {
   input.setAttribute("aria-controls", id);
   input.setAttribute("aria-autocomplete", "list");
   let chosen = 0;
+  let closing = 0;
   let hits = /** @type {Hit[]} */ ([]);
   const close = () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); input.removeAttribute("aria-activedescendant"); };
   const mark = () => {
@@ -68,6 +70,8 @@ function attachSearch(input, list) {
     }
   };
   const draw = () => {
+    // the box may have been left and come back to in between
+    clearTimeout(closing);
     hits = findNodes(input.value);
     chosen = 0;
     if (!input.value.trim()) return close();
@@ -101,7 +105,7 @@ function attachSearch(input, list) {
     event.preventDefault();
     open(hits[[...list.querySelectorAll(".ks-hit")].indexOf(row)]);
   };
-  const blur = () => setTimeout(close, 120);
+  const blur = () => { closing = window.setTimeout(close, CLOSE_AFTER); };
   close();
   input.addEventListener("input", draw);
   input.addEventListener("focus", draw);
