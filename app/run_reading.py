@@ -57,11 +57,14 @@ def read(run: Any, name: str, step: int, *, token: int | None, head: int) -> Rea
     A tap with rows for positions is joined over the steps so far. One with more axes than a
     picture has is read at `token`, or at the last position.
     """
-    dims = tuple(run.dims(name))[1:]
+    has_batch = run.dims(name)[0] == "batch"
+    dims = tuple(run.dims(name))[has_batch:]
     inner = [axis for axis in dims if axis != "head"]
     if "border" in inner or ("pos" in inner and len(inner) > 2):
         return _at_token(run, name, step, token, head, dims)
     steps = range(step + 1) if "pos" in dims else [step]
+    # a number a head needs no choice of one: the heads are its columns
+    by_head = "head" in dims and len(inner) > 1
     parts, kinds = [], []
     for each in steps:
         source = run.provenance(name, each)
@@ -69,9 +72,10 @@ def read(run: Any, name: str, step: int, *, token: int | None, head: int) -> Rea
             raise LookupError(source.reason)
         kinds.append(source)
         # a recomputed value is computed for the head on screen alone
-        heads = [head] if source.kind == "recomputed" and "head" in dims else None
-        parts.append(np.asarray(run.array(name, each, head=heads))[0])
-    is_partial = any(source.kind == "recomputed" for source in kinds) and "head" in dims
+        heads = [head] if source.kind == "recomputed" and by_head else None
+        values = np.asarray(run.array(name, each, head=heads))
+        parts.append(values[0] if has_batch else values)
+    is_partial = any(source.kind == "recomputed" for source in kinds) and by_head
     if is_partial:
         parts = [_one_head(part, dims, head) for part in parts]
     values = parts[0] if len(parts) == 1 else _join(parts, dims)
@@ -94,7 +98,7 @@ def _finish(
     is_partial: bool,
 ) -> Reading:
     whole, num_heads = None, 0
-    if "head" in dims:
+    if "head" in dims and len(dims) > 2:
         axis = dims.index("head")
         num_heads = heads_of(run, name, values.shape[axis])
         whole = None if is_partial else values

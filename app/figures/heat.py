@@ -22,6 +22,8 @@ class Group:
     word: str
     size: int
     stream: str = "ink"
+    is_counted: bool = True
+    """Whether the heading says from where to where its columns count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +60,16 @@ class Rows:
     is_position: bool = True
 
 
-def heat_figure(panels: Sequence[Panel], rows: Rows, **shared: Any) -> dict[str, Any]:
-    """Plain data of the figure; `shared` are the fields that all figures carry."""
+def heat_figure(
+    panels: Sequence[Panel], rows: Rows, *, signs: Sequence[str] | None = None, **shared: Any
+) -> dict[str, Any]:
+    """Plain data of the figure; `shared` are the fields that all figures carry.
+
+    With `signs` the panels are squares on one scale, the terms of a sum.
+    """
     return {
         "kind": "heat",
+        "signs": None if signs is None else list(signs),
         "widest": WIDEST_CELL,
         "rows": {
             "axis": "positions" if rows.is_position else "rows",
@@ -95,7 +103,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "values": encode(values, bound, signed=panel.signed),
         "signed": panel.signed,
         "whole": bool(np.issubdtype(values.dtype, np.integer)),
-        "clips": panel.signed and panel.bound is None and constant is None,
+        "clips": panel.signed and constant is None,
         "bounds": bounds,
         "scale_word": f"±3σ {panel.scale_of}".strip() if panel.signed else panel.scale_of,
         "constant": constant,
@@ -117,7 +125,8 @@ def scale_end(values: NDArray, *, signed: bool) -> float:
 def _groups(groups: tuple[Group, ...], step: int) -> list[dict[str, Any]]:
     placed, start = [], 0
     for index, group in enumerate(groups):
-        last = f" 0 … {(group.size - 1) * step}" if group.size > 1 else ""
+        is_range = group.is_counted and group.size > 1
+        last = f" 0 … {(group.size - 1) * step}" if is_range else ""
         placed.append(
             {
                 "title": group.name + last,

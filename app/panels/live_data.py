@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from annotations.node import Node
-from app.figures.depth import Read, depth_figure
 from app.figures.heat import window
 from app.figures.live import Shown, Tokens, live_figure
-from app.run_reading import Reading, positions_at, read, short_path, source_words
+from app.figures.state import state_figure
+from app.panels.depth_data import MOST_DEPTH_TOKENS, depth_of
+from app.panels.state_data import state_terms
+from app.run_reading import Reading, positions_at, read
 from app.run_taps import LiveTap, find_taps, live_taps
 
-MOST_DEPTH_TOKENS = 96
 CHOSEN = ("KimiMoEGate.chosen", "KimiMoEGate.chosen_weight")
 Origin = dict[str, Any]
 """Kind, taps and facts of what one panel shows."""
 GROUP = "This page gathers others, and each of them shows its own tensor."
+NONE = "No tensor of {source} belongs to this page alone."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +78,38 @@ def spot_of(node: Node, at: str | None, layer: int | None, choice: Any, run: Any
 def live_data(spot: Spot, run: Any) -> Live:
     """What the node's figure shows of this run."""
     if spot.node.figure == "none" or not live_taps(spot.node):
-        return Live(notice=GROUP)
+        is_group = spot.node.kind == "group"
+        return Live(notice=GROUP if is_group else NONE.format(source=run.source))
     try:
         taps = find_taps(spot.node, live_taps(spot.node), run.config, spot.layer, spot.at)
         if spot.node.figure == "weights_over_depth":
             return Live(figures=(_depth(spot, taps[0], run),))
+        if spot.node.figure == "state":
+            return Live(figures=(_state(spot, taps[0], run),))
     except LookupError as absent:
-        return Live(reasons=(str(absent),), needs_model=run.model is None)
+        return Live(
+            reasons=(str(absent),),
+            needs_model=run.model is None,
+            left_out=_left_out(spot, run),
+        )
     live = _heat(spot, taps, run)
-    return replace(live, left_out=tuple(t.name for t in taps if t.name in run.left_out))
+    return replace(live, left_out=_left_out(spot, run))
+
+
+def _left_out(spot: Spot, run: Any) -> tuple[str, ...]:
+    """Of the page's taps those that the budget of the run left out."""
+    try:
+        taps = find_taps(spot.node, live_taps(spot.node), run.config, spot.layer, spot.at)
+    except LookupError:
+        return ()
+    return tuple(tap.name for tap in taps if tap.name in run.left_out)
+
+
+def _state(spot: Spot, tap: LiveTap, run: Any) -> dict[str, Any]:
+    terms, last, origins = state_terms(run, tap, spot.step, spot.token, spot.head)
+    shared = _shared(spot, [last], run) | {"provenance": origins}
+    shared["name"] = f"{shared['name']}-state-of-token-{last.token}"
+    return state_figure(terms, note="rows are value channels, columns key channels", **shared)
 
 
 def _heat(spot: Spot, taps: Sequence[LiveTap], run: Any) -> Live:
@@ -216,70 +241,6 @@ def _routed(spot: Spot, taps: Sequence[LiveTap], run: Any) -> tuple[Shown, Origi
 
 
 def _depth(spot: Spot, tap: LiveTap, run: Any) -> dict[str, Any]:
-    """Every read of the residual bank in this run, with the node's own chosen."""
-    config = run.config
-    places = [("attention", "self_attention_res"), ("feed-forward", "mlp_res")]
-    names: list[tuple[int | None, str, str]] = [
-        (layer, place, f"layers.{layer}.{module}")
-        for layer in range(config.num_hidden_layers)
-        for place, module in places
-    ]
-    names.append((None, "output", "output_attn_res"))
-    reads, paths = [], []
-    for layer, place, path in names:
-        if not run.is_captured(f"{path}.weights", 0):
-            continue
-        weights = read(run, f"{path}.weights", spot.step, token=None, head=0)
-        scores = read(run, f"{path}.scores", spot.step, token=None, head=0)
-        reads.append(Read(layer=layer, place=place, scores=scores.values, weights=weights.values))
-        paths.append(path)
-    if not reads:
-        raise LookupError(f"Run {run.run_id[:6]} kept no weights over depth.")
-    return _depth_data(spot, tap, run, reads, paths)
-
-
-def _depth_data(
-    spot: Spot, tap: LiveTap, run: Any, reads: Sequence[Read], paths: Sequence[str]
-) -> dict[str, Any]:
-    seen = positions_at(run, spot.step)
-    first, last = window(seen, spot.token, MOST_DEPTH_TOKENS)
-    cut = [
-        Read(
-            layer=r.layer,
-            place=r.place,
-            scores=np.asarray(r.scores[first:last]),
-            weights=np.asarray(r.weights[first:last]),
-        )
-        for r in reads
-    ]
-    own = tap.name.rpartition(".")[0]
-    note = f"{len(reads)} of {len(reads)} reads"
-    if last - first < seen:
-        note += f", positions {first:,} … {last - 1:,} of {seen:,}"
-    return depth_figure(
-        cut,
-        block=run.config.attn_res_block_size,
-        layers=run.config.num_hidden_layers,
-        chosen=paths.index(own) if own in paths else 0,
-        tokens=tokens_of(run, spot.step).cut(first, last),
-        **_address(spot, run),
-        source=source_words(run),
-        name=f"{run.run_id[:6]}-weights-over-depth",
-        token=last - 1 if spot.token is None else spot.token,
-        note=note,
-        provenance=[_depth_origin(spot, tap, run)],
-    )
-
-
-def _depth_origin(spot: Spot, tap: LiveTap, run: Any) -> Origin:
-    modules = ("layers.*.self_attention_res", "layers.*.mlp_res", "output_attn_res")
-    dtype = run.provenance(tap.name, spot.step).dtype or run.dtype
-    return {
-        "kind": "captured",
-        "taps": [f"{module}.weights" for module in modules],
-        "facts": [
-            f"steps 0 … {spot.step}",
-            dtype,
-            f"{run.device}, {short_path(run.kernel_path)}",
-        ],
-    }
+    seen = tokens_of(run, spot.step)
+    name = f"{run.run_id[:6]}-weights-over-depth"
+    return depth_of(run, tap.name, spot.step, spot.token, seen, name=name, **_address(spot, run))

@@ -37,7 +37,7 @@ def live_panel(
     if live.needs_model and (whole := _completed(run, store, slot)) is not None:
         run, live = whole, live_data(spot, whole)
     live = kept_alone(live, spot, run, store, slot)
-    tensor_panel(live, spot, run, is_layered=is_layered)
+    tensor_panel(live, spot, run, selection.model, is_layered=is_layered)
     offer_alone(live, run)
     if live.figures:
         distribution_panel(spot, run)

@@ -13,6 +13,8 @@ from model.cost import kept
 
 LONG = 512
 """Positions up to which the equations are replayed unasked; some grow with their square."""
+MOST = 6
+"""Rows that stand open; pages that gather others have many."""
 TAKES_LONG = (
     "This run is long, and replaying its equations in float64 would keep the worker from others."
 )
@@ -50,8 +52,11 @@ def offer_replay(run: Any) -> bool:
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
     """A row an equation, and for what is kept between calls a row that counts it."""
-    own_first = sorted(rows, key=lambda row: row.name in ALSO)
-    table = [*map(_row, own_first), *_counted(spot, run)]
+    # what concerns the page alone, and of a long list what is nearest to its tolerance
+    order = sorted(
+        rows, key=lambda row: (row.name in ALSO, -_share(row) if len(rows) > MOST else 0)
+    )
+    table = [*map(_row, order), *_counted(spot, run)]
     if not table:
         draw("section.html", title="Proof", register="", run="", lead=NOTHING)
         return
@@ -62,13 +67,17 @@ def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
         run=run.run_id,
         lead="",
     )
-    draw("proof.html", rows=table)
+    draw("proof.html", rows=table[:MOST], more=table[MOST:])
 
 
 NOTHING = (
     "No equation gives a tensor of this page in the run on screen. Pages of single operations have "
     "their own."
 )
+
+
+def _share(row: CheckRow) -> float:
+    return row.error / row.tolerance if row.passed else float("inf")
 
 
 def _row(row: CheckRow) -> dict[str, Any]:

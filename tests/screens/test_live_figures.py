@@ -11,6 +11,7 @@ from app.figures.heat import Group, Panel, Rows, heat_figure, reduce_columns, wi
 from app.figures.live import Shown, Tokens, live_figure
 from app.figures.matrix import matrix
 from app.figures.numerals import power, share_of_scale
+from app.figures.state import Step, decay_terms, state_figure, write_terms
 from app.figures.surprise import most_likely, surprises
 from app.figures.thumbs import SIDE, thumb
 
@@ -180,3 +181,24 @@ def test_a_reduced_picture_counts_its_columns_as_the_tensor_does():
     assert panel["column_step"] == 3
     assert panel["columns"] * panel["column_step"] == 3_000
     assert "of every 3 columns" in figure["note"]
+
+
+def test_the_terms_of_a_step_add_up_to_the_memory_after_it():
+    draw = np.random.default_rng(3)
+    before, log_decay, k, v = (draw.normal(size=shape) for shape in ((4, 3), 3, 3, 4))
+    inputs = Step(before=before, log_decay=-np.abs(log_decay), k=k, v=v, beta=0.3)
+    decayed = before * np.exp(inputs.log_decay)
+    after = decayed + 0.3 * np.outer(v - decayed @ k, k)
+    terms = write_terms(inputs, after)
+    signs = {"": 1, "−": -1, "+": 1}
+    assert sum(signs[t.sign] * t.values for t in terms[:-1]) == pytest.approx(after)
+    kept = decay_terms(inputs, decayed)
+    assert kept[0].values - kept[1].values == pytest.approx(kept[2].values)
+
+
+def test_the_terms_of_a_step_share_one_scale_and_keep_their_signs():
+    inputs = Step(before=np.eye(3), log_decay=np.zeros(3), k=np.ones(3), v=np.ones(3), beta=0.5)
+    figure = state_figure(write_terms(inputs, np.eye(3)), **SHARED)
+    assert figure["signs"] == ["", "−", "−", "+", "="]
+    assert len({panel["bounds"]["this"] for panel in figure["panels"]}) == 1
+    assert [panel["groups"][0]["title"] for panel in figure["panels"]][-1] == "S, after"

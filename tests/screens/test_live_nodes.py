@@ -1,8 +1,10 @@
 """Every node on a run of the tiny model: a figure for each of its taps, or a sentence."""
 
+import base64
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from annotations.loader import load_nodes
@@ -84,8 +86,37 @@ def test_the_state_at_a_token_is_the_state_after_it(made):
     early = live_data(spot_at(entry, made, token=3), made).figures[0]
     assert last["provenance"][0]["kind"] == "captured"
     assert early["provenance"][0]["kind"] == "recomputed"
-    assert last["panels"][0]["values"]["b64"] != early["panels"][0]["values"]["b64"]
+    assert last["panels"][-1]["values"]["b64"] != early["panels"][-1]["values"]["b64"]
     assert early["tools"]["token"] == 3
+
+
+@pytest.mark.parametrize("token", [0, 3, 16, 17])
+def test_what_a_token_did_to_the_memory_adds_up(token, made):
+    for name in ("kda/state", "kda/decay"):
+        entry = next(entry for entry in PLACES if entry.node == name)
+        figure = live_data(spot_at(entry, made, token=token, head=2), made).figures[0]
+        terms = [
+            np.frombuffer(base64.b64decode(panel["values"]["b64"]), dtype="<f4")
+            for panel in figure["panels"]
+        ]
+        signs = [{"": 1, "−": -1, "+": 1, "=": -1}[sign] for sign in figure["signs"]]
+        total = sum(sign * term for sign, term in zip(signs, terms, strict=True))
+        assert np.abs(total).max() <= 1e-5 * np.abs(terms[-1]).max()
+        kinds = [row["kind"] for row in figure["provenance"]]
+        assert kinds[-1] == "derived"
+
+
+def test_a_number_a_head_is_shown_for_all_heads(made):
+    entry = next(entry for entry in PLACES if entry.node == "kda/write_strength")
+    figure = live_data(spot_at(entry, made), made).figures[0]
+    assert figure["panels"][0]["columns"] == made.config.linear_attn_config.num_heads
+    assert figure["tools"]["heads"] == 0
+
+
+def test_a_tap_without_a_batch_is_read_whole(made):
+    entry = next(entry for entry in PLACES if entry.node == "attn_res/fold_query")
+    figure = live_data(spot_at(entry, made), made).figures[0]
+    assert figure["panels"][0]["columns"] == made.config.hidden_size
 
 
 def test_a_head_that_is_not_there_is_answered_in_words(made):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.panels.tensor import TITLES
 from app.panels.waiting import queue_sentence
 from app.runs import shared_store
 
@@ -110,7 +111,7 @@ def test_the_layer_picker_offers_the_layers_that_have_the_node():
 )
 def test_every_kind_of_figure_opens(node):
     text = written(open_page(node=node))
-    assert "Live tensor" in text or "Weights over depth" in text
+    assert any(title in text for title in ("Live tensor", *TITLES.values()))
 
 
 @pytest.mark.parametrize("step", [-1, 999])
@@ -159,3 +160,21 @@ def test_a_stored_run_whose_values_were_computed_anew_still_reads_stored():
     page.run()
     assert "stored run" in written(page)
     assert "stored run" not in press_run(page, "another prompt")
+
+
+def test_sizes_of_another_model_are_told_from_the_numbers_of_the_run():
+    text = written(open_page(node="mla/kv_cache", model="k2"))
+    assert "The sizes on this page are K2&#39;s; the numbers below are of k3-mini" in text
+    assert "built as K3" in text
+    assert "lacks keys turned by their position" in text
+    assert "The sizes on this page" not in written(open_page(node="mla/kv_cache"))
+
+
+def test_a_page_that_the_running_model_has_no_tensor_for_says_so():
+    text = written(open_page(node="mla/rotate", model="k2"))
+    assert "No tensor of k3-mini belongs to this page alone." in text
+
+
+def test_a_long_proof_opens_with_what_is_nearest_to_its_tolerance():
+    text = written(open_page(node="mla/layers"))
+    assert "more, all pass</summary>" in text

@@ -5,22 +5,37 @@ const PHONE = 700;
 /** Sizes in CSS pixels for this width. @param {Heat} data @param {number} width */
 function layout(data, width) {
   const phone = width < PHONE;
+  if (data.signs) return squares(data, width, phone);
   const stacked = phone && data.panels.length > 1;
   const rows = data.rows.labels.length;
   const labels = phone ? 58 : 88, gap = stacked ? 0 : 26;
-  const tall = rows <= 1 ? 28 : rows <= 32 ? 17 : rows <= 64 ? 13 : 8;
+  const tall = rows <= 1 ? 28 : rows <= 36 ? 17 : rows <= 64 ? 13 : 8;
   const room = width - labels;
   const total = data.panels.reduce((sum, panel) => sum + panel.columns, 0);
+  // few columns have room for their numbers
+  const numbers = tall >= 13 && total <= 12, widest = numbers ? 72 : data.widest;
   const shared = (room - gap * (data.panels.length - 1)) / Math.max(1, total);
   let left = labels, top = 20;
   const boxes = data.panels.map((panel) => {
-    const cell = Math.min(data.widest, stacked ? room / Math.max(1, panel.columns) : shared);
-    const box = { left: stacked ? labels : left, top, cell, tall, width: cell * panel.columns, height: tall * rows };
+    const cell = Math.min(widest, stacked ? room / Math.max(1, panel.columns) : shared);
+    const box = { left: stacked ? labels : left, top, cell, tall, width: cell * panel.columns, height: tall * rows, numbers: numbers && cell >= 40 };
     if (stacked) top += box.height + 62; else left += box.width + gap;
     return box;
   });
   const last = boxes[boxes.length - 1];
   return { phone, stacked, labels, boxes, rows, height: last.top + last.height + 30 };
+}
+
+/** Terms of a sum: squares of one size, as many in a line as stay readable. @param {Heat} data */
+function squares(data, width, phone) {
+  const rows = data.rows.labels.length, count = data.panels.length, gap = 32, foot = 66;
+  const inLine = Math.max(1, Math.min(count, Math.floor((width + gap) / (130 + gap))));
+  const columns = Math.max(1, data.panels[0].columns);
+  const side = Math.min(230, (width - gap * (inLine - 1)) / inLine), cell = side / columns;
+  const boxes = data.panels.map((_, p) => ({ left: (p % inLine) * (side + gap), top: 20 + Math.floor(p / inLine) * (cell * rows + foot),
+    cell, tall: cell, width: side, height: cell * rows }));
+  const last = boxes[count - 1];
+  return { phone, stacked: true, labels: 0, boxes, rows, gap, height: last.top + last.height + 50 };
 }
 
 /** Whether a cell lies after its own position. @param {Panel} panel */
@@ -50,7 +65,7 @@ function paint(root, canvas, panel, values, box, bound) {
   const brush = canvas.getContext("2d");
   brush.imageSmoothingEnabled = false;
   brush.drawImage(small, 0, 0, canvas.width, canvas.height);
-  marks(root, brush, panel, values, { columns, rows, wide: canvas.width / columns, tall: canvas.height / rows, ratio, bound, divider: box.divider });
+  marks(root, brush, panel, values, { columns, rows, wide: canvas.width / columns, tall: canvas.height / rows, ratio, bound, divider: box.divider, numbers: box.numbers, ink: (share) => (panel.signed ? signed(share) : cividis(share)) });
 }
 
 /** Hatching where masked, × ▲ ▼ for what is no number, outlines beyond the scale. */
@@ -76,9 +91,21 @@ function marks(root, brush, panel, values, grid) {
       brush.strokeRect(x + ratio, y + ratio, wide - 2 * ratio, tall - 2 * ratio);
     }
   }
+  if (grid.numbers) numbers(brush, panel, values, grid);
   brush.fillStyle = token(root, "paper");
   for (const group of panel.groups.slice(1)) brush.fillRect(Math.round(group.start * wide) - ratio, 0, 2 * ratio, rows * tall);
   if (grid.divider) brush.fillRect(0, Math.round(grid.divider * tall) - ratio, columns * wide, 2 * ratio);
+}
+
+/** The values themselves, where a cell has room for them. */
+function numbers(brush, panel, values, grid) {
+  const { columns, rows, wide, tall, ratio, bound } = grid;
+  brush.font = `${11 * ratio}px sans-serif`;
+  for (let i = 0; i < rows * columns; i++) {
+    if (!Number.isFinite(values[i]) || isMasked(panel, Math.floor(i / columns), i % columns)) continue;
+    brush.fillStyle = isPale(grid.ink(bound ? values[i] / bound : 0)) ? "#111" : "#fff";
+    brush.fillText(panel.whole ? String(values[i]) : brief(values[i]), (i % columns + 0.5) * wide, (Math.floor(i / columns) + 0.5) * tall + ratio);
+  }
 }
 
 function hatching(colour, ratio, brush) {

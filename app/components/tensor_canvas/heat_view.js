@@ -3,20 +3,21 @@
 /** @param {View} view */
 function heatView(view) {
   const { data, root, state } = view;
-  const values = data.panels.map((panel) => valuesOf(panel.values));
+  // the terms of a sum are followed at one place in all of them
+  const linked = Boolean(data.signs), values = data.panels.map((panel) => valuesOf(panel.values));
   const stage = make("div", { class: "stage" });
   const readout = make("div", { class: "readout", "aria-live": "polite" });
-  const box = make("div", { class: "cell" }), bands = data.panels.map(() => make("div", { class: "band" }));
+  const held = data.panels.map(() => make("div", { class: "cell" })), bands = data.panels.map(() => make("div", { class: "band" }));
   const canvases = data.panels.map((panel, p) => canvasOf(view, panel, p));
   const bound = (p) => data.panels[p].bounds[state.scale] ?? data.panels[p].bounds.this;
   const clipped = make("span");
   root.append(tools(view), readout, stage,
-    provenance(data.provenance, [data.note, clipped].filter(Boolean)), statistics(data), tableOf(view, values));
+    provenance(data.provenance, [data.note, clipped].filter(Boolean)), ...(linked ? [] : [statistics(data)]), tableOf(view, values));
   let plan = layout(data, Math.max(280, root.clientWidth));
 
   function redraw() {
     plan = layout(data, Math.max(280, root.clientWidth));
-    stage.replaceChildren(...canvases, ...bands, box, ...headings(data, plan), ...rowLabels(view, plan, chooseRow), ...scales(root, data, plan, bound));
+    stage.replaceChildren(...canvases, ...bands, ...held, ...signs(data, plan), ...headings(data, plan), ...rowLabels(view, plan, chooseRow), ...scales(root, data, plan, bound));
     stage.style.height = plan.height + "px";
     data.panels.forEach((panel, p) => paint(root, canvases[p], panel, values[p], { ...plan.boxes[p], divider: divider(data) }, bound(p)));
     const count = data.panels.reduce((sum, panel, p) => sum + beyond(panel, values[p], bound(p)), 0);
@@ -32,15 +33,13 @@ function heatView(view) {
       band.style.cssText = shown ? `left:${at.left}px;top:${at.top + row * at.tall}px;width:${at.width}px;height:${at.tall}px` : "display:none";
     });
     const cell = state.lock ?? state.hover ?? { p: 0, row: Math.max(0, Math.min(plan.rows - 1, row)), column: 0 };
-    const panel = data.panels[cell.p], at = plan.boxes[cell.p];
-    if (!panel || panel.columns * plan.rows === 0) {
-      box.style.display = "none";
-      readout.textContent = "no values";
-      return;
-    }
-    const held = state.lock || state.hover;
-    box.style.cssText = held ? `left:${at.left + cell.column * at.cell}px;top:${at.top + cell.row * at.tall}px;width:${at.cell}px;height:${at.tall}px` : "display:none";
-    readout.textContent = sentence(data, panel, values[cell.p], cell) + (state.lock ? "   locked" : "");
+    const panel = data.panels[cell.p], is_empty = !panel || panel.columns * plan.rows === 0;
+    held.forEach((box, p) => {
+      const at = plan.boxes[p], shown = !is_empty && (state.lock || state.hover) && (linked || p === cell.p);
+      box.style.cssText = shown ? `left:${at.left + cell.column * at.cell}px;top:${at.top + cell.row * at.tall}px;width:${at.cell}px;height:${at.tall}px` : "display:none";
+    });
+    readout.textContent = is_empty ? "no values"
+      : (linked ? sum(data, values, cell) : sentence(data, panel, values[cell.p], cell)) + (state.lock ? "   locked" : "");
   }
 
   function chooseRow(row) {
@@ -124,6 +123,24 @@ function sentence(data, panel, values, cell) {
   return `${panel.symbol}[${head}${place}, ${column}]  ${value}${rounding}`;
 }
 
+/** One place in every term. @param {Heat} data */
+function sum(data, values, cell) {
+  const terms = data.panels.map((panel, p) => {
+    const value = values[p][cell.row * panel.columns + cell.column] * (data.signs[p] === "−" ? -1 : 1);
+    const sign = value < 0 ? "−" : data.signs[p] === "=" ? "" : "+";
+    return `${data.signs[p] === "=" ? "= " : ""}${sign}${Math.abs(value).toFixed(6)} ${panel.symbol}`;
+  });
+  return `head ${data.tools.head}, value ${cell.row}, key ${cell.column}:  ${terms.join("  ")}`;
+}
+
+/** @param {Heat} data */
+function signs(data, plan) {
+  return (data.signs ?? []).map((sign, p) => {
+    const at = plan.boxes[p];
+    return make("div", { class: "sign", "aria-hidden": "true", style: `left:${at.left - plan.gap}px;width:${plan.gap}px;top:${at.top + at.height / 2 - 14}px` }, at.left ? sign : "");
+  });
+}
+
 /** @param {View} view */
 function tools(view) {
   const { data, state } = view;
@@ -149,7 +166,7 @@ function tools(view) {
 
 /** What stands over the columns. @param {Heat} data */
 function headings(data, plan) {
-  const axis = data.rows.is_position || data.rows.labels.length < 2 ? [] : [make("div", { class: "heading axis", style: `left:0;width:${plan.labels - 9}px;top:0` }, data.rows.word)];
+  const axis = !plan.labels || data.rows.is_position || data.rows.labels.length < 2 ? [] : [make("div", { class: "heading axis", style: `left:0;width:${plan.labels - 9}px;top:0` }, data.rows.word)];
   return axis.concat(data.panels.flatMap((panel, p) => panel.groups.map((group) => {
     const at = plan.boxes[p], left = at.left + group.start * at.cell + (group.start ? 6 : 0);
     return make("div", { class: "heading" + (group.strong ? " strong" : ""), style: `left:${left}px;top:${at.top - 20}px;color:var(--${group.stream})` },
@@ -159,7 +176,9 @@ function headings(data, plan) {
 
 /** A button a row: the token at its position. Low rows share a line in staggered columns. @param {View} view */
 function rowLabels(view, plan, choose) {
-  const { data, state } = view, tops = plan.stacked ? plan.boxes : plan.boxes.slice(0, 1);
+  const { data, state } = view;
+  if (!plan.labels) return [];
+  const tops = plan.stacked ? plan.boxes : plan.boxes.slice(0, 1);
   const longestLabel = Math.max(1, ...data.rows.labels.map((text) => text.length));
   return tops.flatMap((box) => data.rows.labels.map((text, row) => {
     const place = data.rows.first + row, fresh = data.rows.new_from !== null && place >= data.rows.new_from;
@@ -176,8 +195,12 @@ function rowLabels(view, plan, choose) {
 
 /** The scale of each panel, under it, with its ends. @param {Heat} data */
 function scales(root, data, plan, bound) {
-  return data.panels.map((panel, p) => {
-    const at = plan.boxes[p], top = at.top + at.height + 8, end = bound(p);
+  const norms = data.signs ? data.panels.map((panel, p) => make("div", { class: "scale", style: `left:${plan.boxes[p].left}px;top:${plan.boxes[p].top + plan.boxes[p].height + 6}px` }, `norm ${brief(panel.statistics.norm)}`)) : [];
+  // one scale for all stands once, below the last line
+  const scaled = data.signs ? [data.panels.length - 1] : [...data.panels.keys()];
+  return norms.concat(scaled.map((p) => {
+    const panel = data.panels[p], box = plan.boxes[p], end = bound(p);
+    const at = data.signs ? { ...box, left: 0, width: root.clientWidth } : box, top = at.top + at.height + (data.signs ? 28 : 8);
     const place = `left:${at.left}px;top:${top}px`;
     if (panel.columns * plan.rows === 0) return make("div", { class: "scale", style: place }, `${panel.title}: ${plan.rows} by ${panel.columns}, no values`);
     if (panel.constant !== null) return make("div", { class: "scale", style: place }, `every value is ${exact(panel.constant, panel)}`);
@@ -191,7 +214,7 @@ function scales(root, data, plan, bound) {
     const words = plan.phone || at.width < 320 ? "" : " " + panel.scale_word;
     return make("div", { class: "scale", style: place }, make("span", { class: "end" }, panel.signed ? brief(-end) : "0"), bar,
       make("span", { class: "end" }, (panel.signed ? "+" : "") + brief(end) + words));
-  });
+  }));
 }
 
 /** @param {Heat} data */
