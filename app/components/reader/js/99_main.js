@@ -25,8 +25,12 @@ function readHeader(bytes) {
  * @param {string} hash @param {Uint8Array} zipped */
 async function takePayload(hash, zipped) {
   if (hash === KS.hash) return;
-  const stream = new Blob([/** @type {any} */ (zipped)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  usePayload(hash, await new Response(stream).json());
+  // one write, and read without a turn of this thread for every piece: it is busy when a page opens
+  const unzip = new DecompressionStream("gzip");
+  const writer = unzip.writable.getWriter();
+  writer.write(/** @type {any} */ (zipped));
+  writer.close();
+  usePayload(hash, await new Response(unzip.readable).json());
 }
 
 /** The font of the equations; without it they are set in a font of the system. @param {Uint8Array} bytes */
