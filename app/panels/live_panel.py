@@ -67,6 +67,9 @@ def _checks(spot: Spot, run: Any, store: RunStore, *, is_layered: bool) -> tuple
         # the tensor panel has said why
         return ()
     asked = asked_of(spot, taps, is_layered=is_layered)
+    if asked is None:
+        proof_panel((), spot, run)
+        return ()
     if len(run.token_ids) > LONG and not store.is_checked(run, asked) and not offer_replay(run):
         return ()
     ticket = store.checked(run, asked, reader_id())

@@ -28,14 +28,19 @@ KEEPING = {
 """Taps of what a layer keeps between calls."""
 ALSO = ("mla_absorbed", "prefill_is_decode")
 """Equations that say that keeping it changes nothing."""
+OF_THE_CACHE = ("cache_counted", "cache_positions", "prefill_is_decode")
+"""Equations of the cache as a whole, which no tap holds."""
 
 
-def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked:
+def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked | None:
     """The equations of the page: those of its own taps and of the taps that it shows.
 
-    A page that gathers others asks for all of its place.
+    A page that gathers others asks for all of its place, one without any tensor for none.
     """
     names = tuple(dict.fromkeys((*spot.node.taps, *(tap.tap for tap in taps))))
+    if not names and spot.node.kind != "group":
+        is_cache = spot.node.kind.startswith("state")
+        return Asked(taps=("KimiLM.cache",), also=OF_THE_CACHE) if is_cache else None
     places = {tap.place for tap in taps} or {spot.at or ""}
     place = places.pop() if len(places) == 1 else ""
     # no path leads to the layer itself, the empty one to the model itself

@@ -11,7 +11,7 @@ from annotations.loader import load_nodes
 from annotations.outline import flat
 from app.panels.live_data import live_data, spot_of
 from app.panels.look import look_text
-from app.panels.proof import asked_of
+from app.panels.proof import OF_THE_CACHE, asked_of
 from app.panels.run_news import run_news
 from app.place import place_of
 from app.run_checks import Asked, check_row
@@ -151,6 +151,9 @@ def test_every_tap_on_a_page_that_an_equation_gives_is_proved_there(entry, model
     except LookupError:
         return
     asked = asked_of(spot, taps, is_layered=is_layered)
+    if asked is None:
+        assert not taps
+        return
     names = [name for name, item in IDENTITIES.items() if asked.concerns(item)]
     given = {item.tap for item in IDENTITIES.values() if item.tap} & {tap.tap for tap in taps}
     results = check(made, model, layer=asked.layer, names=names, at=asked.at)
@@ -168,7 +171,9 @@ def test_pages_of_what_is_kept_also_say_that_keeping_it_changes_nothing(made):
     entry = next(entry for entry in PLACES if entry.node == "mla/kv_cache")
     spot = spot_at(entry, made)
     taps = find_taps(spot.node, live_taps(spot.node), made.config, spot.layer, spot.at)
-    rows = ModelEngine().check(made, asked_of(spot, taps, is_layered=True))
+    asked = asked_of(spot, taps, is_layered=True)
+    assert asked is not None
+    rows = ModelEngine().check(made, asked)
     assert {"mla_absorbed", "prefill_is_decode"} <= {row.name for row in rows}
     assert all(row.passed for row in rows)
     assert {row.layer for row in rows} <= {spot.layer, None}
@@ -187,3 +192,14 @@ def test_what_the_budget_left_out_can_be_kept_alone(model):
     assert made.run_id == lean.run_id
     assert live_data(spot, made).figures
     assert store.alone(lean, live.left_out).is_over
+
+
+def test_pages_without_a_tensor_prove_only_what_concerns_them(made):
+    proofs = {}
+    for name in ("bank/empty", "cache/object", "mla/layers"):
+        spot = spot_at(next(entry for entry in PLACES if entry.node == name), made)
+        proofs[name] = asked_of(spot, (), is_layered=name == "mla/layers")
+    assert proofs["bank/empty"] is None
+    rows = ModelEngine().check(made, proofs["cache/object"])
+    assert {row.name for row in rows} == {*OF_THE_CACHE}
+    assert proofs["mla/layers"].taps == ()

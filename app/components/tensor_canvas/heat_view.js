@@ -170,7 +170,7 @@ function headings(data, plan) {
   return axis.concat(data.panels.flatMap((panel, p) => panel.groups.map((group) => {
     const at = plan.boxes[p], left = at.left + group.start * at.cell + (group.start ? 6 : 0);
     return make("div", { class: "heading" + (group.strong ? " strong" : ""), style: `left:${left}px;top:${at.top - 20}px;color:var(--${group.stream})` },
-      plan.phone ? group.short : group.title);
+      (data.signs && p && !at.left ? data.signs[p] + " " : "") + (plan.phone ? group.short : group.title));
   })));
 }
 
