@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
 
-.PHONY: run test check bench example browser clean
+.PHONY: run test check bench example sheet browser clean
 .DEFAULT_GOAL := run
 
 $(BIN)/python:
@@ -39,6 +39,10 @@ bench: $(VENV)/.dev
 
 example: $(VENV)/.run
 	$(BIN)/python -m app.example
+
+# every page of the reading half, at three widths and in both themes, as pictures to look at
+sheet: $(VENV)/.dev browser
+	$(BIN)/python tests/browser/contact_sheet.py build/sheet
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .ruff_cache

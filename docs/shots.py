@@ -1,11 +1,15 @@
 """Take the pictures in this folder from a running app: `python docs/shots.py http://localhost:8501`."""
 
+import re
 import sys
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 HERE = Path(__file__).parent
+COLOURS = 200
 PAGES = {
     "overview": "",
     "kv-cache": "?node=mla/kv_cache&layer=3",
@@ -23,11 +27,16 @@ def shoot(browser: Browser, base: str, name: str, theme: str, width: int) -> Non
     page = context.new_page()
     page.goto(f"{base}/{PAGES[name]}")
     page.locator("h1").first.wait_for()
-    page.locator(".st-key-live").get_by_text("captured").first.wait_for(timeout=60_000)
+    page.locator(".st-key-live").get_by_text(re.compile("^(captured|derived)")).first.wait_for(
+        timeout=60_000
+    )
     page.wait_for_timeout(1500)
     page.set_viewport_size({"width": width, "height": page.evaluate(HEIGHT)})
     page.wait_for_timeout(1000)
-    page.screenshot(path=HERE / f"{name}-{theme}-{width}.png")
+    taken = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    # a page has few colours; so many suffice for the eye, and the file is a third
+    few = taken.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(HERE / f"{name}-{theme}-{width}.png", optimize=True)
     context.close()
 
 
