@@ -64,6 +64,8 @@ class KimiLM(nn.Module):
         `lengths` are the true lengths of this call's rows; logits of padded rows mean nothing.
         `"last"` gives the last true position of each sequence alone, `[batch, 1, vocab]`.
         """
+        if logits not in ("all", "last"):
+            raise ValueError(f"logits={logits!r}: a call gives 'all' positions or the 'last'.")
         rows = self.rows(token_ids, cache, lengths)
         residual = self.embedding(self.embed_tokens(token_ids))
         bank = None
@@ -86,11 +88,13 @@ class KimiLM(nn.Module):
         return KimiCache(self.config, batch, mla, weight.device, weight.dtype)
 
     def rows(self, token_ids: Tensor, cache: KimiCache | None, lengths: Tensor | None) -> Rows:
-        if token_ids.ndim != 2 or token_ids.shape[1] == 0:
+        if token_ids.ndim != 2 or token_ids.numel() == 0:
             raise ValueError(
-                f"token_ids must be [batch, pos] with pos >= 1, and came as {[*token_ids.shape]}."
+                f"token_ids must be [batch, pos], each >= 1, and came as {[*token_ids.shape]}."
             )
         batch, pos = token_ids.shape
+        if not token_ids.is_meta:
+            self.refuse_unknown(token_ids)
         if cache is not None and cache.batch != batch:
             raise ValueError(f"The cache was made for a batch of {cache.batch}, not of {batch}.")
         if lengths is not None:
@@ -103,6 +107,14 @@ class KimiLM(nn.Module):
         past = 0 if cache is None else cache.positions
         real = None if cache is None else cache.real
         return Rows(batch, pos, past, token_ids.device, lengths, real)
+
+    def refuse_unknown(self, token_ids: Tensor) -> None:
+        low, high = (int(end) for end in token_ids.aminmax())
+        if low < 0 or high >= self.config.vocab_size:
+            raise ValueError(
+                f"token_ids run from {low} to {high}; this model's tokens are 0 to "
+                f"{self.config.vocab_size - 1}."
+            )
 
     @property
     def weights_hash(self) -> str:

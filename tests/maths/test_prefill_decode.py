@@ -201,3 +201,19 @@ def test_k2_says_that_it_cannot_run():
     small = {**build("tiny-k3", device="meta").config.to_hf(), "mla_use_nope": False}
     with pytest.raises(ValueError, match="RoPE"):
         build(small)(prompt(4))
+
+
+@pytest.mark.parametrize(
+    ("ids", "logits", "said"),
+    [
+        ([[1, -1]], "all", "run from -1 to 1"),
+        ([[1, 320]], "all", "0 to 319"),
+        ([[]], "all", "each >= 1"),
+        ([1, 2], "all", "each >= 1"),
+        ([[1, 2]], "x", "'all' positions or the 'last'"),
+    ],
+    ids=["negative", "beyond the vocabulary", "no token", "no batch", "unknown choice"],
+)
+def test_a_call_that_means_nothing_is_refused_in_words(ids, logits, said):
+    with pytest.raises(ValueError, match=said):
+        tiny("float32")(torch.tensor(ids, dtype=torch.int64), logits=logits)
