@@ -1,5 +1,6 @@
 """A finished example for whoever comes first: what was said, expected, added up and proved."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,7 +67,16 @@ def _says(run: Any, logits: np.ndarray) -> None:
         if not token.special
     ]
     device = f"{run.device}, {short_path(run.kernel_path)}"
-    draw("says.html", tokens=tokens, dtype=run.dtype, device=device)
+    vocab = run.config.vocab_size
+    draw(
+        "says.html",
+        tokens=tokens,
+        dtype=run.dtype,
+        device=device,
+        note=run.weights_note,
+        vocab=vocab,
+        even=math.log(vocab),
+    )
 
 
 def _readable(token: Any) -> str:
