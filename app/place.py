@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from annotations.node import Node, for_model, for_place
 from annotations.outline import Entry, flat, moved
+from app import run_taps
 from app.state import EXAMPLE_NODE, Selection
 from model.config import KimiConfig
 
@@ -57,6 +58,9 @@ def place_of(selection: Selection, nodes: Mapping[str, Node], config: KimiConfig
     entry = next((entry for entry in here if entry.instance == wanted), here[0])
     node = for_place(for_model(nodes[entry.node], selection.model), entry.instance)
     layers = layers_with(config, entry.place)
+    # another model's outline: what stands in all of its layers stands in some of this one's
+    held = run_taps.layers_with(node, config, entry.instance or None)
+    layers = tuple(layer for layer in layers if layer in held) or layers
     layer = None
     if layers:
         wanted = layers[0] if selection.layer is None else selection.layer

@@ -81,12 +81,6 @@ def layers_with(node: Node, config: KimiConfig, at: str | None) -> tuple[int, ..
     return tuple(range(config.num_hidden_layers))
 
 
-def nearest_layer(layers: Sequence[int], wanted: int | None, default: int) -> int:
-    """The layer asked for, else the nearest that has the node."""
-    asked = default if wanted is None else wanted
-    return min(layers, key=lambda layer: (abs(layer - asked), layer)) if layers else asked
-
-
 def _known(tap: str) -> TapInfo:
     found = _taps().get(tap)
     if found is None:

@@ -167,6 +167,9 @@ def test_sizes_of_another_model_are_told_from_the_numbers_of_the_run():
     assert "The sizes on this page are K2&#39;s; the numbers below are of k3-mini" in text
     assert "built as K3" in text
     assert "lacks keys turned by their position" in text
+    # every layer of K2 keeps keys, of k3-mini the fourth is the first
+    assert f"k3-mini, {shared_store().example().weights_note}, layer 3" in text
+    assert "not captured" not in text
     assert "The sizes on this page" not in written(open_page(node="mla/kv_cache"))
 
 
