@@ -13,22 +13,8 @@ from safetensors.numpy import load_file
 from model.config import KimiConfig
 from model.tokenizer import Token
 from model.trace_format import about_run, keys_of
+from model.trace_provenance import Provenance
 from model.trace_select import Selection, select
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredProvenance:
-    """The fields of `model.trace_data.Provenance`, which needs torch."""
-
-    kind: str
-    tap: str
-    step: int
-    dims: tuple[str, ...]
-    dtype: str
-    device: str
-    path: str
-    run_id: str
-    reason: str = ""
 
 
 @dataclass(kw_only=True)
@@ -102,10 +88,10 @@ class StoredRun:
             raise LookupError(self._absence(name, step))
         return select(name, self._arrays[f"{step}/{name}"], dims, pos, head)
 
-    def provenance(self, name: str, step: int = 0, pos: Selection = None) -> StoredProvenance:
+    def provenance(self, name: str, step: int = 0, pos: Selection = None) -> Provenance:
         dims = self.dims(name)
         is_held = self.is_captured(name, step) and not (pos is not None and "border" in dims)
-        return StoredProvenance(
+        return Provenance(
             kind="captured" if is_held else "not captured",
             tap=name,
             step=step,

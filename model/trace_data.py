@@ -1,9 +1,8 @@
 """A finished run: every tensor that was seen, and for each where it comes from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -17,32 +16,9 @@ from model.kimi import KimiLM
 from model.tokenizer import Token
 from model.trace_absence import absence, unknown
 from model.trace_file import write_trace
+from model.trace_provenance import Kind, Provenance
 from model.trace_recompute import AT_TOKENS, how_recomputed, is_recomputable, recompute
 from model.trace_select import Selection, check_axes, select
-
-Kind = Literal["captured", "recomputed", "derived", "not captured"]
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a value comes from, in the four words that stand beside every value shown."""
-
-    kind: Kind
-    tap: str
-    step: int
-    dims: tuple[str, ...]
-    dtype: str
-    """Of the tensor in the model, also where `array` widens it."""
-    device: str
-    path: str
-    """What computed it, `torch` or `triton`."""
-    run_id: str
-    reason: str = ""
-    """Why it is not captured, or from what it was re-computed."""
-
-    def derived(self, how: str) -> Self:
-        """For a statistic of this value."""
-        return replace(self, kind="derived", reason=how)
 
 
 @dataclass(frozen=True, slots=True)
