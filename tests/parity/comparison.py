@@ -36,6 +36,7 @@ class Comparison:
     inputs: dict[str, Tensor]
     redraws: int
     ours: dict[str, Tensor]
+    lm: KimiLM
     oracle: dict[str, Tensor] = field(default_factory=dict)
 
     def errors(self, part: str) -> dict[str, float]:
@@ -53,20 +54,26 @@ def distance(found: Tensor, expected: Tensor) -> float:
     return error if error == error else float("inf")
 
 
-def draw(case: Case, shrink: bool, seed: int) -> Comparison:
+def draw(case: Case, shrink: bool, seed: int, dtype: str = "float32") -> Comparison:
     """A case without near ties in our routers, drawn again until it is one."""
     config = case.config()
     for redraws in range(20):
         weights = draw_weights(config, seed + 1000 * redraws, shrink)
-        inputs = draw_inputs(config, DECODED, seed + 1000 * redraws)
-        lm = load_ours(config, weights)
+        inputs = in_dtype(dtype, draw_inputs(config, DECODED, seed + 1000 * redraws))
+        lm = load_ours(config, weights, dtype)
         if smallest_gap(lm, config, inputs) > NEAR_TIE:
-            return Comparison(config, weights, inputs, redraws, run_ours(lm, inputs))
+            return Comparison(config, weights, inputs, redraws, run_ours(lm, inputs), lm)
     raise RuntimeError(f"Twenty draws of {label(case, shrink)!r} all hold a near tie.")
 
 
-def load_ours(config: dict[str, Any], weights: dict[str, Tensor]) -> KimiLM:
-    lm = build(config)
+def in_dtype(dtype: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Token ids stay whole numbers."""
+    wanted = getattr(torch, dtype)
+    return {k: t.to(wanted) if t.is_floating_point() else t for k, t in tensors.items()}
+
+
+def load_ours(config: dict[str, Any], weights: dict[str, Tensor], dtype: str = "float32") -> KimiLM:
+    lm = build(config, dtype=dtype)
     load_weights(lm, weights)
     return lm
 
@@ -144,11 +151,11 @@ def run_layers(lm: KimiLM, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
 class Oracle:
     """mlx-lm in a process that cannot see our packages, at work while we draw the next case."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.asked: list[tuple[Path, Comparison]] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(ORACLE)],
+            [sys.executable, "-P", str(ORACLE), *options],
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -162,7 +169,8 @@ class Oracle:
         path.mkdir()
         (path / "config.json").write_text(json.dumps(comparison.config))
         save_file(comparison.weights, path / "model.safetensors")
-        save_file(comparison.inputs, path / "inputs.safetensors")
+        # drawn in float32, which is all that mlx reads from a file
+        save_file(in_dtype("float32", comparison.inputs), path / "inputs.safetensors")
         self.asked.append((path, comparison))
         assert self.process.stdin is not None
         # a process that ended says why in `finish`

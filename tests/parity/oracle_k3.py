@@ -3,17 +3,23 @@
 A script for a process of its own, started from another directory: mlx-lm imports `transformers`,
 which looks for a package named `kernels`, and must not find ours.
 
-    python -P oracle_k3.py < FOLDERS
+    python -P oracle_k3.py [--float64] < FOLDERS
 
 Reads one folder a line. Each holds `config.json`, `model.safetensors` (upstream names) and
 `inputs.safetensors`, and gets an `oracle.safetensors`.
 """
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
 import mlx.core as mx
+
+if "--float64" in sys.argv:
+    # by path: this process is not to find anything beside its script by name
+    runpy.run_path(str(Path(__file__).with_name("mlx_float64.py")))["widen"]()
+
 from mlx_lm.models import kimi_k3
 
 
