@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from model.load import build, load, upstream_state
 from model.presets import hf, preset, tiny_k3
@@ -111,8 +111,98 @@ def test_the_saved_tokenizer_is_the_one_built_here(tmp_path):
     assert read_tokenizer(SAVED, preset("k3-mini")).special_ids == TOKENIZER.special_ids
 
 
-def test_a_byte_level_file_of_another_model_is_read(tmp_path):
+@pytest.mark.parametrize("name", SPECIALS)
+def test_a_control_token_is_given_where_it_is_asked_for(name):
+    ids = TOKENIZER.encode(f"a{name}é", control=True)
+    assert TOKENIZER.special_ids.intersection(ids) == {ids[1]}
+    assert TOKENIZER.describe(ids[1]).text == name
+    assert TOKENIZER.decode(ids) == f"a{name}é"
+    # what one reader asked for changes nothing for the next
+    assert not TOKENIZER.special_ids.intersection(TOKENIZER.encode(name))
 
+
+def byte_level(added, merges=(), **options):
+    """A file as released checkpoints have it, converted: byte-level pairs and added tokens."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {letter: i for i, letter in enumerate(letters)}
+    vocabulary |= {left + right: 256 + i for i, (left, right) in enumerate(merges)}
+    core = Tokenizer(models.BPE(vocab=vocabulary, merges=list(merges), **options))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    core.add_tokens([AddedToken(name, special=special) for name, special in added.items()])
+    return core
+
+
+def read(tmp_path, core, **config):
+    core.save(str(tmp_path / "tokenizer.json"))
+    config = {"eos_token_id": None, "pad_token_id": None} | config
+    return tokenizer_for(dataclasses.replace(tiny_k3(), **config), tmp_path)
+
+
+ADDED = {"[BOS]": True, "<think>": False, "    ": False}
+
+
+def test_added_tokens_are_control_tokens_whether_flagged_or_not(tmp_path):
+    tokenizer = read(tmp_path, byte_level(ADDED), bos_token_id=256, eos_token_id=257)
+    text = "a<think>[BOS]b"
+    assert len(tokenizer.encode(text)) == len(text)
+    assert tokenizer.encode(text, control=True)[1:3] == [257, 256]
+    assert tokenizer.special_ids == {256, 257}
+
+
+def test_an_added_token_of_blanks_alone_is_text(tmp_path):
+    tokenizer = read(tmp_path, byte_level(ADDED), bos_token_id=256)
+    ids = tokenizer.encode("a    b")
+    assert ids[1] == 258
+    assert tokenizer.decode(ids) == "a    b"
+    assert tokenizer.describe(258).display == "␣␣␣␣"
+
+
+def test_a_control_token_that_pairs_would_reach_is_still_text(tmp_path):
+    core = byte_level({}, merges=[("<", "s"), ("<s", ">")])
+    tokenizer = read(tmp_path, core, bos_token_id=257)
+    assert tokenizer.describe(257).special
+    assert tokenizer.decode(tokenizer.encode("a<s>b")) == "a<s>b"
+    assert 257 not in tokenizer.encode("a<s>b")
+    assert tokenizer.encode("a<s>b", control=True)[1] == 257
+
+
+def test_a_file_that_cuts_long_texts_is_read_without_that(tmp_path):
+    core = byte_level(ADDED)
+    core.enable_truncation(max_length=4)
+    core.enable_padding(length=8)
+    tokenizer = read(tmp_path, core, bos_token_id=256)
+    assert tokenizer.decode(tokenizer.encode("a" * 100)) == "a" * 100
+
+
+def test_a_vocabulary_without_some_bytes_is_said_where_text_would_be_lost(tmp_path):
+    names = {f"<0x{byte:02X}>": byte for byte in range(255)} | {"<bos>": 255}
+    core = Tokenizer(models.BPE(vocab=names, merges=[], byte_fallback=True))
+    core.decoder = decoders.ByteFallback()
+    tokenizer = read(tmp_path, core, bos_token_id=255)
+    assert tokenizer.decode(tokenizer.encode("é")) == "é"
+    missing = {name: i for name, i in names.items() if name != "<0xC3>"}
+    core.model = models.BPE(vocab=missing, merges=[], byte_fallback=True)
+    tokenizer = read(tmp_path, core, bos_token_id=255)
+    with pytest.raises(ValueError, match="would drop them"):
+        tokenizer.encode("é")
+
+
+def test_marked_spaces_are_spelled_as_spaces(tmp_path):
+    names = ["<bos>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"]
+    vocabulary = {name: i for i, name in enumerate(names)}
+    core = Tokenizer(models.BPE(vocab=vocabulary, merges=[("▁", "a")], byte_fallback=True))
+    core.normalizer = normalizers.Replace(" ", "▁")
+    core.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer = read(tmp_path, core, bos_token_id=0)
+    ids = tokenizer.encode(" a aé")
+    assert [tokenizer.describe(i).display for i in ids[:2]] == ["␣a", "␣a"]
+    assert tokenizer.decode(ids) == " a aé"
+
+
+def test_a_byte_level_file_of_another_model_is_read(tmp_path):
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {letter: i for i, letter in enumerate(letters)}
     vocabulary |= {"he": 256, "[BOS]": 257, "[EOS]": 258, "[PAD]": 259}
