@@ -38,6 +38,7 @@ FOLDERS = {
     "tests/bench": "ratios against other implementations, reported",
     "tests/browser": "the real app in headless Chromium",
     "tests/contract": "facts, nodes, taps, imports and documents agree",
+    "tests/hub": "checkpoints on a Hub of our own on loopback, which can fail in every way",
     "tests/load": "many readers at once",
     "tests/maths": "the model against its equations",
     "tests/parity": "the model against an independent implementation",
