@@ -16,6 +16,7 @@ FLOAT32 = {
         *("q", "k", "v", "gate_logit", "log_decay", "retention", "beta"),
         *("decayed_state", "recalled", "written", "state"),
     },
+    "KimiMLAAttention": {"angle"},
     "KimiMoEGate": {"logits", "scores", "scores_for_choice", "chosen_weight"},
     "KimiLM": {"logits"},
 }
@@ -123,6 +124,8 @@ def fires(
 def _attention_fires(config: KimiConfig, attribute: str, src: int, past: int, mla: Kind) -> bool:
     if attribute == "q_down":
         return config.q_lora_rank is not None
+    if attribute in ("angle", "q_rotated", "k_rotated"):
+        return not config.mla_use_nope
     if attribute in ("output_gate", "gated"):
         return config.mla_use_output_gate
     if attribute in ("latent_cached", "shared_cached"):

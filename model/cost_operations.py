@@ -111,6 +111,12 @@ def _gated(place: Place) -> Term:
     return each if "g_proj.weight" in place.module.parameters else term(0)
 
 
+def _turned(*words: str) -> Callable[[Place], Term]:
+    """Two products and a sum for every feature that is rotated; nothing where none is."""
+    each = _each(3, *words)
+    return lambda place: term(0) if place.case.config.mla_use_nope else each(place)
+
+
 OPERATIONS: dict[str, Callable[[Place], Term]] = {
     "KimiLM.logits": _linear("lm_head"),
     "KimiDecoderLayer.residual_mid": _each(1, "d_model"),
@@ -138,6 +144,8 @@ OPERATIONS: dict[str, Callable[[Place], Term]] = {
     "KimiDeltaAttention.out": _linear("o_proj"),
     "KimiMLAAttention.q_down": _linear("q_a_proj"),
     "KimiMLAAttention.q_up": _linear("q_b_proj", "q_proj"),
+    "KimiMLAAttention.q_rotated": _turned("head", "d_shared"),
+    "KimiMLAAttention.k_rotated": _turned("d_shared"),
     "KimiMLAAttention.kv_joint": _linear("kv_a_proj_with_mqa"),
     "KimiMLAAttention.kv_up": _linear("kv_b_proj"),
     "KimiMLAAttention.scores": _scores,

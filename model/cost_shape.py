@@ -8,6 +8,7 @@ from model.cost_facts import FACTS, Fact, fact_in
 from model.cost_kept import expanded_per_position, latent_per_position
 from model.cost_sizes import MIXER_OWNER, PHRASES, Case
 from model.cost_terms import Term, named
+from model.yarn import pair_that_turns, scaling_of, score_scale
 
 
 @fact_in("layers")
@@ -118,36 +119,30 @@ def softmax_scale(case: Case) -> Term:
     case.need("mla")
     width = case.mla("d_qk")
     words, numbers = f"1 / √({width.words})", f"1 / √{width.numbers}"
-    scale = width.value**-0.5
-    scaling = case.config.rope_scaling or {}
-    if not case.config.mla_use_nope and scaling.get("mscale_all_dim"):
+    scaling = scaling_of(case.config) or {}
+    if scaling.get("mscale_all_dim"):
         factor, mscale = scaling["factor"], scaling["mscale_all_dim"]
-        scale *= yarn_mscale(factor, mscale) ** 2
         words += " · (0.1 · mscale · ln factor + 1)²"
         numbers += f" · (0.1 · {mscale:g} · ln {factor:g} + 1)²"
-    return Term(scale, words, numbers)
-
-
-def yarn_mscale(factor: float, mscale: float) -> float:
-    """YaRN's growth of attention for a context stretched by `factor`."""
-    return 0.1 * mscale * math.log(factor) + 1 if factor > 1 else 1.0
+    return Term(score_scale(case.config), words, numbers)
 
 
 @fact_in("pairs")
 def rotary_pairs(case: Case) -> Term:
     """Pairs of features that are rotated together."""
-    _need_rotation(case)
+    if case.config.mla_use_nope:
+        raise LookupError("This model rotates nothing; its attention has no positional encoding.")
     return case.mla("d_shared") / 2
 
 
 @fact_in("pairs")
 def yarn_cut(case: Case) -> Term:
     """The first rotary pair whose frequency YaRN divides by its whole factor."""
-    scaling = _need_rotation(case)
+    scaling = _need_yarn(case)
     width, base = case.mla("d_shared").value, case.config.rope_theta
     original, slow = scaling["original_max_position_embeddings"], scaling["beta_slow"]
     assert base is not None
-    pair = width * math.log(original / (2 * math.pi * slow)) / (2 * math.log(base))
+    pair = pair_that_turns(slow, width, base, scaling)
     return Term(
         math.ceil(pair),
         "⌈shared width · ln(original context / 2π·beta_slow) / (2 · ln theta)⌉",
@@ -158,20 +153,20 @@ def yarn_cut(case: Case) -> Term:
 @fact_in("")
 def yarn_factor(case: Case) -> Term:
     """By how much YaRN stretches the context."""
-    return named("factor", _need_rotation(case)["factor"])
+    return named("factor", _need_yarn(case)["factor"])
 
 
 @fact_in("positions")
 def yarn_original_positions(case: Case) -> Term:
     """The context that YaRN starts from."""
-    scaling = _need_rotation(case)
+    scaling = _need_yarn(case)
     return named("original context", scaling["original_max_position_embeddings"])
 
 
-def _need_rotation(case: Case) -> dict[str, float]:
-    if case.config.mla_use_nope or not case.config.rope_scaling:
-        raise LookupError("This model rotates nothing; its attention has no positional encoding.")
-    return dict(case.config.rope_scaling)
+def _need_yarn(case: Case) -> dict[str, float]:
+    if (scaling := scaling_of(case.config)) is None:
+        raise LookupError("This model has no YaRN; the angles of its positions are plain, or none.")
+    return scaling
 
 
 @fact_in("")

@@ -10,7 +10,9 @@ from model.config import KimiConfig
 from model.linear import Linear, rounded, wide
 from model.norm import LATENT_NORM_EPS, RMSNorm
 from model.packed import Packed
+from model.rope import rotate
 from model.rows import Rows
+from model.yarn import frequencies, score_scale, turn_gain
 
 EXPLICIT_KEYS = 1024
 """Up to this many keys the scores are held; beyond, a fused attention never forms them."""
@@ -25,8 +27,10 @@ class KimiMLAAttention(Quick):
         self.heads = config.num_attention_heads
         self.d_nope, self.d_shared = config.qk_nope_head_dim, config.qk_rope_head_dim
         self.d_value, self.d_latent = config.v_head_dim, config.kv_lora_rank
-        self.scale = config.qk_head_dim**-0.5
+        self.scale = score_scale(config)
         self.rotates = not config.mla_use_nope
+        if self.rotates:
+            self.frequencies, self.gain = frequencies(config), turn_gain(config)
         self.gates_output = config.mla_use_output_gate
         self.has_q_latent = config.q_lora_rank is not None
         self.make_parameters(config)
@@ -60,6 +64,9 @@ class KimiMLAAttention(Quick):
         self.kv_joint = Tap("batch pos d_kv_joint")
         self.kv_latent = Tap("batch pos d_kv_latent")
         self.k_shared = Tap("batch pos d_shared")
+        self.angle = Tap("batch pos pair")
+        self.q_rotated = Tap("batch pos head d_shared")
+        self.k_rotated = Tap("batch pos d_shared")
         self.kv_up = Tap("batch pos head d_kv_up")
         self.k_content = Tap("batch pos head d_nope")
         self.v = Tap("batch pos head d_value")
@@ -78,16 +85,14 @@ class KimiMLAAttention(Quick):
         self.out = Tap("batch pos d_model")
 
     def forward(self, x: Tensor, kept: ExpandedKV | LatentKV | None, rows: Rows) -> Tensor:
-        if self.rotates:
-            raise ValueError(
-                "This configuration has mla_use_nope = false: its keys are rotated (RoPE), which "
-                "the model does not compute yet. Sizes and counts are available, a run is not."
-            )
         q, joint, *gate = self.projections(x)
-        q = self.queries(q)
+        turn = self.turn(x, rows) if self.rotates else None
+        q = self.queries(q, turn)
         joint = self.kv_joint(joint)
         kv_latent, k_shared = joint.split([self.d_latent, self.d_shared], dim=-1)
         k_shared = self.k_shared(k_shared)
+        if turn is not None:
+            k_shared = self.k_rotated(rounded(rotate(k_shared, *turn), x))
         latent = self.kv_a_layernorm(self.kv_latent(kv_latent))
 
         latents, shared = latent, k_shared
@@ -109,12 +114,23 @@ class KimiMLAAttention(Quick):
             read = self.gated(read * gate)
         return self.out(self.o_proj(read.flatten(-2)))
 
-    def queries(self, q: Tensor) -> Tensor:
+    def turn(self, x: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of each pair's angle, `[batch, pos, pair]`, float32 or wider."""
+        speed = wide(x).new_tensor(self.frequencies)
+        angle = rows.positions[..., None].to(speed.dtype) * speed
+        angle = self.angle(angle.expand(x.shape[0], -1, -1))
+        return angle.cos() * self.gain, angle.sin() * self.gain
+
+    def queries(self, q: Tensor, turn: tuple[Tensor, Tensor] | None) -> Tensor:
         if self.has_q_latent:
             q = self.q_b_proj(self.q_a_layernorm(self.q_down(q)))
         q = self.q_up(self.by_head(q))
         content, shared = q.split([self.d_nope, self.d_shared], dim=-1)
-        return self.q(torch.cat([self.q_content(content), self.q_shared(shared)], dim=-1))
+        content, shared = self.q_content(content), self.q_shared(shared)
+        if turn is not None:
+            cosine, sine = (part[:, :, None] for part in turn)
+            shared = self.q_rotated(rounded(rotate(shared, cosine, sine), q))
+        return self.q(torch.cat([content, shared], dim=-1))
 
     def keys_and_values(self, latent: Tensor, k_shared: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of every head, `[batch, head, pos, …]`."""

@@ -13,7 +13,10 @@ FOLDER = Path(__file__).parent / "presets"
 RELEASED = ("k3", "k2", "kimi-linear")
 """Models that are read and priced; they are built on the meta device only."""
 
-PRESETS = (*RELEASED, "k3-mini", "tiny-k3")
+TINY = ("tiny-k3", "tiny-k2", "tiny-kimi-linear")
+"""One model of each family, with random weights: what tests run on."""
+
+PRESETS = (*RELEASED, "k3-mini", *TINY)
 
 
 @cache
@@ -41,5 +44,15 @@ def preset(name: str) -> KimiConfig:
 
 
 def tiny_k3() -> KimiConfig:
-    """The model of every test: each kind of layer, no two widths alike where they could be."""
+    """Each kind of layer that K3 has, no two widths alike where they could be."""
     return preset("tiny-k3")
+
+
+def tiny_k2() -> KimiConfig:
+    """As `tiny_k3`, for K2: rotated keys, with a ramp of frequencies several pairs wide."""
+    return preset("tiny-k2")
+
+
+def tiny_kimi_linear() -> KimiConfig:
+    """As `tiny_k3`, for Kimi-Linear: softplus decay, low-rank output gate, no query latent."""
+    return preset("tiny-kimi-linear")

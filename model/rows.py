@@ -38,6 +38,14 @@ class Rows:
         return torch.cat([past, new if self.real is None else self.real], dim=1)
 
     @cached_property
+    def positions(self) -> Tensor:
+        """`[batch or 1, pos]`: tokens before each row in its sequence; padding does not count."""
+        new = torch.arange(self.pos, device=self.device)
+        if self.past_real is None:
+            return new[None] + self.past
+        return new + self.past_real.sum(1, keepdim=True)
+
+    @cached_property
     def visible(self) -> Tensor | None:
         """`[batch or 1, 1, pos, src]`: the keys each query may see; `None` where it sees all."""
         if self.pos == 1 and self.real_after is None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
 _GROWN = ("kv_up", "k_content", "v", "k", "k_cached", "v_cached")
 _LATENTS = ("latent_cached", "shared_cached")
+_ROTATED = ("angle", "q_rotated", "k_rotated")
 _CHUNKED = ("retention", "decayed_state", "recalled")
 _FUSED = ("scores", "masked", "pattern")
 
@@ -47,6 +48,8 @@ def _why_it_did_not_fire(trace: "Trace", name: str, step: int) -> str:
             return "absorbed decode reads the latents and never grows keys and values"
         if attribute in ("output_gate", "gated") and not config.mla_use_output_gate:
             return "this model has no output gate here"
+        if attribute in _ROTATED and config.mla_use_nope:
+            return "this model gives attention no positions, so nothing is rotated"
         if attribute == "q_down" and config.q_lora_rank is None:
             return "this model projects its queries directly, without a latent"
         if attribute in _FUSED:

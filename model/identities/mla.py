@@ -1,9 +1,11 @@
 """Equations of multi-head latent attention, each from what its term reads."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from model.identities.identity import (
-    NotHeldError,
     Pair,
     Place,
     identity,
@@ -19,14 +21,54 @@ def _heads(place: Place, x: np.ndarray) -> np.ndarray:
     return place.heads(x, place.config.num_attention_heads)
 
 
+def _yarn(place: Place) -> Mapping[str, Any]:
+    """The table of a stretched context; empty where angles are plain or there are none."""
+    table = {} if place.config.mla_use_nope else place.config.rope_scaling or {}
+    kind = table.get("rope_type", table.get("type"))
+    return table if kind == "yarn" else {}
+
+
+def _sharper(place: Place, key: str, default: float) -> float:
+    """YaRN's magnitude by one key of its table."""
+    factor = _yarn(place).get("factor", 1.0)
+    return 1 + 0.1 * _yarn(place).get(key, default) * np.log(max(factor, 1.0))
+
+
 def _scale(place: Place) -> float:
     """One over the root of the key width; YaRN's magnitude enters it twice."""
-    config = place.config
-    scaling = None if config.mla_use_nope else config.rope_scaling
-    factor = 1.0
-    if scaling and scaling.get("mscale_all_dim") and scaling["factor"] > 1:
-        factor += 0.1 * scaling["mscale_all_dim"] * np.log(scaling["factor"])
-    return float(factor**2 / np.sqrt(config.qk_head_dim))
+    return float(_sharper(place, "mscale_all_dim", 0.0) ** 2 / np.sqrt(place.config.qk_head_dim))
+
+
+def _speeds(place: Place) -> np.ndarray:
+    """Angle a position of each pair: pairs that turned too little in training are slowed."""
+    width, base = place.config.qk_rope_head_dim, place.config.rope_theta
+    assert base is not None
+    pair = np.arange(width // 2)
+    speed = base ** (-2.0 * pair / width)
+    if not (yarn := _yarn(place)):
+        return speed
+    original = yarn["original_max_position_embeddings"]
+
+    def pair_of(turns: float) -> float:
+        # ω of this pair, times the original context, is so many full turns
+        return -np.log(turns * 2 * np.pi / original) / np.log(base) * width / 2
+
+    first = max(np.floor(pair_of(yarn.get("beta_fast", 32))), 0)
+    last = min(np.ceil(pair_of(yarn.get("beta_slow", 1))), width - 1)
+    slowed = np.clip((pair - first) / (last - first or 1e-3), 0, 1)
+    return speed * (1 - slowed + slowed / yarn["factor"])
+
+
+def _turned(place: Place, x: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Each pair as a complex number, times the unit number of its angle; halves, not pairs, out."""
+    gain = _sharper(place, "mscale", 1.0) / _sharper(place, "mscale_all_dim", 0.0)
+    turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angle) * gain
+    return np.concatenate([turned.real, turned.imag], axis=-1)
+
+
+def _shared(place: Place, side: str) -> str:
+    """The tap of a query's or key's shared part, as attention uses it."""
+    return f"{side}_shared" if place.config.mla_use_nope else f"{side}_rotated"
 
 
 def _allowed(place: Place, queries: int, keys: int) -> np.ndarray:
@@ -87,14 +129,34 @@ def mla_v(place: Place) -> np.ndarray:
     return place("kv_up")[..., place.config.qk_nope_head_dim :]
 
 
-@identity("KimiMLAAttention.q", "Join the queries", reads="q_content q_shared", needs="mla")
+@identity("KimiMLAAttention.angle", "Angles of the positions", reads="", needs="rope")
+def mla_angle(place: Place) -> np.ndarray:
+    # the prompt starts at zero; a decoded token follows all before it
+    first = place.trace.prompt_length + place.step - 1 if place.step else 0
+    position = first + np.arange(place("angle").shape[1])
+    return (position[:, None] * _speeds(place))[None]
+
+
+@identity("KimiMLAAttention.q_rotated", "Rotate the queries", reads="q_shared angle", needs="rope")
+def mla_q_rotated(place: Place) -> np.ndarray:
+    return _turned(place, place("q_shared"), place("angle")[:, :, None])
+
+
+@identity("KimiMLAAttention.k_rotated", "Rotate the key", reads="k_shared angle", needs="rope")
+def mla_k_rotated(place: Place) -> np.ndarray:
+    return _turned(place, place("k_shared"), place("angle"))
+
+
+@identity(
+    "KimiMLAAttention.q", "Join the queries", reads="q_content q_shared q_rotated", needs="mla"
+)
 def mla_q(place: Place) -> np.ndarray:
-    return np.concatenate([place("q_content"), place("q_shared")], axis=-1)
+    return np.concatenate([place("q_content"), place(_shared(place, "q"))], axis=-1)
 
 
-@identity("KimiMLAAttention.k", "Join the keys", reads="k_content k_shared", needs="mla")
+@identity("KimiMLAAttention.k", "Join the keys", reads="k_content k_shared k_rotated", needs="mla")
 def mla_k(place: Place) -> np.ndarray:
-    content, shared = place("k_content"), place("k_shared")
+    content, shared = place("k_content"), place(_shared(place, "k"))
     every_head = np.broadcast_to(shared[:, :, None], (*content.shape[:-1], shared.shape[-1]))
     return np.concatenate([content, every_head], axis=-1)
 
@@ -119,9 +181,11 @@ def mla_latent_cached(place: Place) -> np.ndarray:
     return place.until("kv_a_layernorm.normed")
 
 
-@identity("KimiMLAAttention.shared_cached", "Shared keys follow", reads="k_shared", needs="mla")
+@identity(
+    "KimiMLAAttention.shared_cached", "Shared keys follow", reads="k_shared k_rotated", needs="mla"
+)
 def mla_shared_cached(place: Place) -> np.ndarray:
-    return place.until("k_shared")
+    return place.until(_shared(place, "k"))
 
 
 @identity("KimiMLAAttention.scores", "Scores", reads="q k_cached", needs="mla")
@@ -168,15 +232,13 @@ def mla_read(place: Place) -> np.ndarray:
 @relation(
     "KimiMLAAttention",
     "Absorbed attention over the latent reads the same",
-    reads="q_content q_shared kv_a_layernorm.normed k_shared read",
+    reads="q_content q_shared q_rotated kv_a_layernorm.normed k_shared k_rotated read",
     needs="mla",
     wide=3e-2,
 )
 def mla_absorbed(place: Place) -> Pair:
     config = place.config
-    if not config.mla_use_nope:
-        raise NotHeldError("a rotated shared key")
-    latent, shared = place.until("kv_a_layernorm.normed"), place.until("k_shared")
+    latent, shared = place.until("kv_a_layernorm.normed"), place.until(_shared(place, "k"))
     up = place.parameter("kv_b_proj.weight").reshape(
         config.num_attention_heads, -1, config.kv_lora_rank
     )
@@ -186,7 +248,7 @@ def mla_absorbed(place: Place) -> Pair:
     for head in range(config.num_attention_heads):
         query = place("q_content")[:, :, head] @ to_key[head]
         scores = query @ latent.swapaxes(1, 2)
-        scores = scores + place("q_shared")[:, :, head] @ shared.swapaxes(1, 2)
+        scores = scores + place(_shared(place, "q"))[:, :, head] @ shared.swapaxes(1, 2)
         pattern = softmax(np.where(allowed, scores * _scale(place), -np.inf))
         reads.append(pattern @ latent @ to_value[head].T)
     return place("read"), np.stack(reads, axis=2)

@@ -105,8 +105,6 @@ def moe_weights_sum(place: Place) -> Pair:
 
 @identity("KimiSparseMoE.latent", "Latent down-projection", reads=_INPUT, needs="moe")
 def moe_latent(place: Place) -> np.ndarray:
-    if place.config.routed_expert_hidden_size is None:
-        return place(_INPUT)
     return place.linear(place(_INPUT), "routed_expert_down_proj.weight")
 
 
@@ -114,7 +112,8 @@ def expert_hidden_of(place: Place) -> np.ndarray:
     """Hidden values of each token's chosen experts, an expert at a time."""
     memo = (place.path, place.step, "expert hidden")
     if memo not in place.arrays:
-        latent, chosen = place("latent"), place("gate.chosen")
+        has_latent = place.config.routed_expert_hidden_size is not None
+        latent, chosen = place("latent" if has_latent else _INPUT), place("gate.chosen")
         w1, w3 = place.parameter("experts.w1"), place.parameter("experts.w3")
         hidden = np.empty((*chosen.shape, w1.shape[1]))
         for expert in np.unique(chosen):

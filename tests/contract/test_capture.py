@@ -10,13 +10,23 @@ from model.load import build
 from model.mla import KimiMLAAttention
 from model.moe import KimiMLP
 from model.norm import RMSNorm
+from model.presets import TINY
 
 IDS = torch.arange(2 * 37).view(2, 37)
 
+ROTATION, GATE = {"angle", "q_rotated", "k_rotated"}, {"output_gate", "gated"}
+PLAIN = {"KimiDecoderLayer": {"bank"}, "KimiSparseMoE": {"latent"}}
+LACKING = {
+    "tiny-k3": {"KimiMLAAttention": ROTATION},
+    "tiny-k2": PLAIN | {"KimiMLAAttention": GATE},
+    "tiny-kimi-linear": PLAIN | {"KimiMLAAttention": ROTATION | GATE | {"q_down"}},
+}
+"""Taps of what a model of the family does not have."""
 
-@pytest.fixture(scope="module")
-def lm():
-    return build("tiny-k3")
+
+@pytest.fixture(scope="module", params=TINY)
+def lm(request):
+    return build(request.param)
 
 
 def record(lm, phase, mla="expanded"):
@@ -33,7 +43,9 @@ def never(lm, phase, mla):
     """Names of taps that stay silent, and why."""
     silent = {n for n in tap_names(lm).values() if n.startswith("layers.0.self_attention_res.")}
     expanded_only = ("kv_up", "k_content", "v", "k", "k_cached", "v_cached")
+    lacking = LACKING[lm.source]
     for name, module in lm.named_modules():
+        silent |= {f"{name}.{tap}" for tap in lacking.get(type(module).__name__, ())}
         if isinstance(module, KimiDeltaAttention) and phase == "prefill":
             silent |= {f"{name}.{tap}" for tap in module.RECOMPUTED}
         if isinstance(module, KimiMLAAttention) and mla == "expanded":
@@ -109,7 +121,7 @@ def test_an_ordinary_hook_on_a_tap_works(lm):
     lm(IDS)
     hook.remove()
     assert len(seen) == 1
-    assert seen[0].shape == (2, 37, 32)
+    assert seen[0].shape == (2, 37, lm.config.hidden_size)
 
 
 def test_recordings_can_stand_inside_each_other(lm):

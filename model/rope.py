@@ -1,0 +1,13 @@
+"""Rotary positions: pairs of features turn by an angle that grows with the position."""
+
+import torch
+from torch import Tensor
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """`[…, R]`: features 2m and 2m + 1 turn together, and lie at m and m + R/2 afterwards.
+
+    `cosine` and `sine` are those of each pair's angle, `[…, R/2]`.
+    """
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.cat([even * cosine - odd * sine, odd * cosine + even * sine], dim=-1)
