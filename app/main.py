@@ -10,7 +10,6 @@ from app.reader import font, payload
 from app.runs import shared_store
 from app.views.node_live import node_live
 from app.views.overview_live import overview_live
-from model.presets import preset
 
 
 def main() -> None:
@@ -22,7 +21,7 @@ def main() -> None:
     with st.sidebar:
         reader("outline", payload.packed(selection.model))
         selection, url = prompt_form(selection, store)
-        spot = place.place_of(selection, nodes, preset(selection.source))
+        spot = place.place_of(selection, nodes, place.running_config(selection.source))
         selection, more = place_pickers(selection, spot, store)
         reader("tree")
     with st.container(key="bar"):
@@ -35,6 +34,6 @@ def main() -> None:
     reader("below", font.packed())
     bridge(url=url | more, key="bridge-url")
     with live:
-        spot = place.place_of(selection, nodes, preset(selection.source))
+        spot = place.place_of(selection, nodes, place.running_config(selection.source))
         half = node_live if selection.view == "node" else overview_live
         half(selection, spot, nodes, store)

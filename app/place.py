@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from annotations.node import Node, for_model, for_place
 from annotations.outline import Entry, flat, moved
 from app import run_taps
+from app.models import family_of
+from app.sources import BUILT_IN, config_of
 from app.state import EXAMPLE_NODE, Selection
 from model.config import KimiConfig
 
@@ -25,6 +27,17 @@ class Place:
     def path(self) -> str:
         """Module path of the node in the running model, `layers.3.self_attn`."""
         return self.entry.path(self.layer or 0)
+
+
+def running_config(source: str) -> KimiConfig:
+    """The configuration whose layers are walked; of a source that has none, the first one's.
+
+    Why it has none is said where its run would stand.
+    """
+    try:
+        return config_of(source)
+    except LookupError:
+        return config_of(BUILT_IN[0])
 
 
 def layers_with(config: KimiConfig, place: str) -> tuple[int, ...]:
@@ -50,13 +63,14 @@ def place_of(selection: Selection, nodes: Mapping[str, Node], config: KimiConfig
     The reader, in the browser, says what it could not find; here only the same choice is made.
     An id that has moved is its new one, and the instance it has there wins over the address.
     """
+    family = family_of(selection.model)
     name, instance = moved().get(selection.node, (selection.node, ""))
-    entries = [entry for entry in flat(selection.model) if entry.node in nodes]
+    entries = [entry for entry in flat(family) if entry.node in nodes]
     here = [entry for entry in entries if entry.node == name]
     here = here or [entry for entry in entries if entry.node == EXAMPLE_NODE]
     wanted = instance or selection.at
     entry = next((entry for entry in here if entry.instance == wanted), here[0])
-    node = for_place(for_model(nodes[entry.node], selection.model), entry.instance)
+    node = for_place(for_model(nodes[entry.node], family), entry.instance)
     layers = layers_with(config, entry.place)
     # another model's outline: what stands in all of its layers stands in some of this one's
     held = run_taps.layers_with(node, config, entry.instance or None)

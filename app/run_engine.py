@@ -13,12 +13,14 @@ from app.run_checks import Asked, CheckRow, check_row, open_checks, pick
 from app.run_request import RunRequest
 from app.run_stored import StoredRun, open_stored
 from app.run_ticket import Ticket
-from model.presets import PRESETS, preset
-from model.shipped import folder_of
+from app.sources import checkpoint_of, config_of, sources, without_path
+from model.cost import parameters
 from model.tokenizer import Tokenizer, tokenizer_for
 
 EXAMPLE = Path(__file__).parent / "example" / "run.safetensors"
-MOST_MODELS = 2
+MOST_MODELS = 3
+MOST_VALUES = 2**30
+"""Parameters of all models that are held together; a larger one is held alone."""
 WHOLE = "KimiLM"
 
 
@@ -114,21 +116,45 @@ class ModelEngine:
     def model(self, source: str, ticket: Ticket[Any] | None) -> Any:
         """The model of this name, one load for all readers."""
         with self._loading:
-            if source not in self._models:
+            if source in self._models:
+                # asked for last, let go of last
+                self._models[source] = self._models.pop(source)
+            else:
                 if ticket is not None:
                     ticket.report(f"loading {source}", 0.0)
-                import torch
-
-                from model.load import load
-
-                torch.set_num_threads(threads())
-                while len(self._models) >= MOST_MODELS:
-                    self._models.pop(next(iter(self._models)))
-                self._models[source] = load(source)
-                # torch brings half a million objects that stay: no collection need look at them
-                gc.collect()
-                gc.freeze()
+                self._make_room(parameters(config_of(source)).total)
+                self._models[source] = _loaded(source, ticket)
             return self._models[source]
+
+    def _make_room(self, coming: int) -> None:
+        """Let go of the models that were longest not asked for."""
+
+        def values() -> int:
+            held = self._models.values()
+            return sum(parameters(lm.config).total for lm in held)
+
+        while self._models and (
+            len(self._models) >= MOST_MODELS or values() + coming > MOST_VALUES
+        ):
+            self._models.pop(next(iter(self._models)))
+
+
+def _loaded(source: str, ticket: Ticket[Any] | None) -> Any:
+    import torch
+
+    from model.load import load
+
+    torch.set_num_threads(threads())
+    try:
+        lm = load(sources()[source].where)
+    except (LookupError, ValueError, OSError) as error:
+        words = str(error.args[0] if error.args else error)
+        raise ValueError(without_path(sources()[source], words)) from error
+    lm.source = source
+    # torch brings half a million objects that stay: no collection need look at them
+    gc.collect()
+    gc.freeze()
+    return lm
 
 
 def threads() -> int:
@@ -147,10 +173,15 @@ def _is_far(identity: Any, asked: Asked) -> bool:
 
 @cache
 def tokenizer_of(source: str) -> Tokenizer | None:
-    """The tokenizer of a model by name, without loading the model; None where only it knows."""
-    if source not in PRESETS:
+    """The tokenizer of a source, without loading the model; None where only that one knows."""
+    where = checkpoint_of(source)
+    if where is None and sources()[source].kind != "built in":
         return None
-    return tokenizer_for(preset(source), folder_of(source))
+    try:
+        return tokenizer_for(config_of(source), where)
+    except (LookupError, ValueError):
+        # said by the run that needs it
+        return None
 
 
 def _told(ticket: Ticket[Any]) -> Callable[[str, float, int], None]:

@@ -3,8 +3,12 @@
 import hashlib
 from dataclasses import astuple, dataclass
 
+from app.sources import BUILT_IN
 from model.limits import MAX_PROMPT
 
+EXAMPLE_SOURCE = BUILT_IN[0]
+"""The model of the stored example."""
+EXAMPLE_PROMPT = "the cat and the dog and the"
 MOST_NEW_TOKENS = 256
 
 
@@ -16,7 +20,7 @@ class RefusedError(ValueError):
 class RunRequest:
     """A prompt as text or as token ids, and how to go on from it."""
 
-    source: str = "k3-mini"
+    source: str = EXAMPLE_SOURCE
     prompt: str | None = None
     ids: tuple[int, ...] | None = None
     new_tokens: int = 0

@@ -5,16 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from annotations.outline import models
+from app.models import readable
+from app.sources import BUILT_IN, sources
 
 Default = TypeVar("Default", int, None)
 
 VIEWS = ("overview", "node")
 PHASES = ("prefill", "decode")
-MODELS = models()
-"""The released sizes that can be read and priced: those with an outline."""
-SOURCES = ("k3-mini",)
-"""The models that can run."""
 LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
 EXAMPLE_NODE = "mla/kv_cache"
@@ -28,7 +25,7 @@ class Selection:
 
     view: str = "overview"
     model: str = "k3"
-    source: str = SOURCES[0]
+    source: str = BUILT_IN[0]
     node: str = EXAMPLE_NODE
     at: str | None = None
     layer: int | None = None
@@ -124,8 +121,8 @@ def selection(parameters: Mapping[str, str]) -> Selection:
     view = read.choice("view", VIEWS, "node" if "node" in parameters else "overview")
     return Selection(
         view=view,
-        model=read.choice("model", MODELS, "k3"),
-        source=read.choice("source", SOURCES, SOURCES[0]),
+        model=read.choice("model", readable(), "k3"),
+        source=read.choice("source", tuple(sources()), BUILT_IN[0]),
         node=read.text("node", r"[\w./-]+", 120) or EXAMPLE_NODE,
         at=read.text("at", r"[\w.]+", 120),
         layer=read.number("layer", 0, 10_000, None),

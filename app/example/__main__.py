@@ -6,13 +6,12 @@ from pathlib import Path
 
 from app.run_checks import CheckRow, check_row, save_checks
 from app.run_engine import EXAMPLE
+from app.run_request import EXAMPLE_PROMPT, EXAMPLE_SOURCE
 from model.identities.registry import IDENTITIES, check
 from model.kimi import KimiLM
 from model.load import load
 from model.trace import Trace, run
 
-SOURCE = "k3-mini"
-PROMPT = "the cat and the dog and the"
 NEW_TOKENS = 6
 LEFT_OUT = frozenset(
     (
@@ -25,10 +24,10 @@ LEFT_OUT = frozenset(
 
 def main(folder: Path = EXAMPLE.parent) -> None:
     """Run the prompt, store what first pages show, and replay every equation at every place."""
-    lm = load(SOURCE)
+    lm = load(EXAMPLE_SOURCE)
     # once before, so that the seconds told are not those of a cold start
-    run(lm, PROMPT, NEW_TOKENS, keep=[])
-    whole = run(lm, PROMPT, NEW_TOKENS)
+    run(lm, EXAMPLE_PROMPT, NEW_TOKENS, keep=[])
+    whole = run(lm, EXAMPLE_PROMPT, NEW_TOKENS)
     rows = replayed(whole, lm)
     kept = [
         {name: tensor for name, tensor in step.items() if name.rpartition(".")[2] not in LEFT_OUT}

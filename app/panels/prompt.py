@@ -12,14 +12,13 @@ from app.panels.html import draw, style
 from app.panels.reader_id import reader_id
 from app.panels.run_choice import NEW_TOKENS, choose, request_of
 from app.panels.waiting import STOPPED
-from app.place import Place
+from app.place import Place, running_config
 from app.run_engine import tokenizer_of
 from app.run_request import MOST_NEW_TOKENS
 from app.runs import RunStore
-from app.state import LONGEST_PROMPT_IN_URL, SOURCES, Selection
+from app.sources import sources
+from app.state import LONGEST_PROMPT_IN_URL, Selection
 from model.limits import MAX_PROMPT
-from model.presets import preset
-from model.shipped import weights_note
 from model.tokenizer import Tokenizer
 
 Url = dict[str, str | int | None]
@@ -37,7 +36,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
     follow("new", selection.new if selection.new is not None else _new_of(shown))
     with st.form("run-form", border=False):
-        source = st.selectbox("Running", SOURCES, key="source", format_func=_source_word)
+        source = st.selectbox("Running", tuple(sources()), key="source", format_func=_source_word)
         prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with left:
@@ -70,7 +69,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
 
 
 def _source_word(source: str) -> str:
-    return ", ".join(filter(None, (source, weights_note(source))))
+    return sources()[source].words
 
 
 def _with_asked(selection: Selection) -> Selection:
@@ -94,7 +93,7 @@ def place_pickers(selection: Selection, place: Place, store: RunStore) -> tuple[
             st.session_state["layer"] = place.layer
         layer = place.layer
         if len(place.layers) > 1:
-            mixers = preset(selection.source).mixers
+            mixers = running_config(selection.source).mixers
             layer = st.select_slider(
                 "Layer",
                 place.layers,

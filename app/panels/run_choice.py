@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.run_request import RefusedError, RunRequest
+from app.run_request import EXAMPLE_PROMPT, EXAMPLE_SOURCE, RefusedError, RunRequest
 from app.run_ticket import Ticket
 from app.runs import RunStore
+from app.sources import BUILT_IN, config_of
 from app.state import Selection
 
 NEW_TOKENS = 4
@@ -28,18 +29,36 @@ class Choice:
     notices: tuple[str, ...] = ()
 
 
+NOTHING_YET = (
+    "Nothing has run on {source} yet. Put a prompt in the box and press Run; loading it may take a "
+    "while."
+)
+
+
 def request_of(selection: Selection) -> RunRequest | None:
-    """The request that the address describes, if it holds a prompt."""
-    if selection.prompt is None:
+    """The request that the address describes: its prompt, or that of the stored example.
+
+    The stored example is of one model. Another that comes with the program runs its prompt.
+    """
+    prompt = selection.prompt
+    if prompt is None and selection.run is None and runs_the_example(selection.source):
+        prompt = EXAMPLE_PROMPT
+    if prompt is None:
         return None
     new = NEW_TOKENS if selection.new is None else selection.new
-    return RunRequest(
-        source=selection.source, prompt=selection.prompt, new_tokens=new, seed=selection.seed
-    )
+    return RunRequest(source=selection.source, prompt=prompt, new_tokens=new, seed=selection.seed)
+
+
+def runs_the_example(source: str) -> bool:
+    return source in BUILT_IN and source != EXAMPLE_SOURCE
 
 
 def choose(selection: Selection, store: RunStore, reader: str, stopped: str = "") -> Choice:
     """The run to show. `stopped` is the key of a request that this reader gave up."""
+    try:
+        config_of(selection.source)
+    except LookupError as fault:
+        return Choice(sentence=str(fault.args[0]))
     request = request_of(selection)
     if request is not None:
         if request.key == stopped:
@@ -52,6 +71,8 @@ def choose(selection: Selection, store: RunStore, reader: str, stopped: str = ""
             sentence=f"Run {selection.run[:6]} is gone, and its prompt is too long to stand in the "
             "address. Put the prompt in the box and press Run to make it again."
         )
+    if selection.source != EXAMPLE_SOURCE:
+        return Choice(sentence=NOTHING_YET.format(source=selection.source))
     example = store.example()
     if example is None:
         return Choice(sentence=store.example_fault or MISSING)

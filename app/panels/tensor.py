@@ -5,13 +5,12 @@ from typing import Any
 import streamlit as st
 
 from app.components.tensor_canvas.mount import tensor_canvas
+from app.models import config_of, name_of, readable
 from app.panels.html import draw, render
 from app.panels.live_data import Live, Spot
 from app.panels.look import look_text
-from app.reader.context import NAMES
 from app.run_kinship import difference, released_like
 from app.run_reading import positions_at, source_words
-from model.presets import preset
 
 TITLES = {"weights_over_depth": "Weights over depth", "state": "What one token did"}
 
@@ -25,26 +24,28 @@ def register(spot: Spot, run: Any, *, is_layered: bool) -> str:
 
 def other_model(priced: str, run: Any) -> str:
     """A sentence where the sizes on the page are those of a model of another build."""
-    parts = difference(run.config, preset(priced))
+    parts = difference(run.config, config_of(priced))
     if not parts:
         return ""
     like = released_like(run.config)
-    kind = f", built as {NAMES[like]}," if like else ""
+    kind = f", built as {name_of(like)}," if like else ""
     return (
-        f"The sizes on this page are {NAMES[priced]}'s; the numbers below are of {run.source}, "
+        f"The sizes on this page are {name_of(priced)}'s; the numbers below are of {run.source}, "
         f"which{kind} {' and '.join(parts)}."
     )
 
 
 def tensor_panel(live: Live, spot: Spot, run: Any, priced: str, *, is_layered: bool) -> None:
     """Draw all that `live` holds; reasons stand where a tensor is absent."""
+    other = other_model(priced, run)
     draw(
         "section.html",
         title=TITLES.get(spot.node.figure, "Live tensor"),
         register=register(spot, run, is_layered=is_layered),
         run=run.run_id,
         run_word="stored run" if run.is_stored else "run",
-        lead=" ".join(filter(None, (other_model(priced, run), *run.notices))),
+        lead=" ".join(filter(None, (other, *run.notices))),
+        own=run.source if other and run.source in readable() else "",
     )
     for index, figure in enumerate(live.figures):
         tensor_canvas(figure, key=f"live-{index}")

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from annotations.node import Node, Symbol, page, tap_of, target
+from annotations.node import MODELS, Node, Symbol, page, tap_of, target
 from annotations.outline import Entry, flat, outline
+from app.models import config_of, family_of, name_of
 from model.catalog import TapInfo, taps
 from model.config import KimiConfig
 from model.cost_modules import Module, layer_modules, top_modules
-from model.presets import preset
 
-NAMES = {"k3": "K3", "k2": "K2", "kimi-linear": "Kimi-Linear"}
-LONG_NAMES = {"k3": "Kimi K3", "k2": "Kimi K2", "kimi-linear": "Kimi-Linear-48B"}
 PlaceKey = tuple[str, str]
 
 
@@ -25,11 +23,20 @@ class Reading:
 
     @cached_property
     def config(self) -> KimiConfig:
-        return preset(self.model)
+        return config_of(self.model)
+
+    @cached_property
+    def family(self) -> str:
+        """The released model whose outline, words and evidence this one's pages take."""
+        return family_of(self.model)
 
     @property
     def name(self) -> str:
-        return NAMES[self.model]
+        return name_of(self.model)
+
+    @property
+    def is_released(self) -> bool:
+        return self.model in MODELS
 
     @cached_property
     def taps(self) -> dict[str, TapInfo]:
@@ -38,7 +45,7 @@ class Reading:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """Every line of the outline whose node exists, in reading order."""
-        return tuple(entry for entry in flat(self.model) if entry.node in self.nodes)
+        return tuple(entry for entry in flat(self.family) if entry.node in self.nodes)
 
     @cached_property
     def by_place(self) -> dict[PlaceKey, Entry]:
@@ -64,16 +71,16 @@ class Reading:
 
     @cached_property
     def others(self) -> "dict[str, Reading]":
-        """The other models, read from the same nodes."""
-        return {name: Reading(name, self.nodes) for name in NAMES if name != self.model}
+        """The released models of other families, read from the same nodes."""
+        return {name: Reading(name, self.nodes) for name in MODELS if name != self.family}
 
     @property
     def tree(self) -> tuple[Entry, ...]:
-        return outline(self.model)
+        return outline(self.family)
 
     def node(self, entry: Entry) -> Node:
         """The node of an entry as this model and this place have it."""
-        return page(self.nodes[entry.node], self.model, entry.instance)
+        return page(self.nodes[entry.node], self.family, entry.instance)
 
     def layer_of(self, entry: Entry) -> int | None:
         """The first 0-based layer that an entry stands in, None outside the layers."""

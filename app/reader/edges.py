@@ -184,5 +184,5 @@ def _plain(
 
 
 def _group(reading: Reading, place: PlaceKey) -> str:
-    above = breadcrumb(reading.model, *place)[:-1]
+    above = breadcrumb(reading.family, *place)[:-1]
     return title(reading, above[-1]) if above else reading.name

@@ -2,7 +2,8 @@
 
 from annotations.node import MODELS, for_model
 from annotations.outline import OUTLINES, Entry, breadcrumb, flat, moved
-from app.reader.context import NAMES, Reading
+from app.models import name_of
+from app.reader.context import Reading
 from app.reader.words import title
 
 FAMILIES = {
@@ -30,15 +31,15 @@ def elsewhere(reading: Reading) -> dict[str, dict]:
     found: dict[str, dict] = {}
     mine = {entry.node for entry in reading.entries}
     for model in MODELS:
-        if model == reading.model or not (OUTLINES / f"{model}.md").exists():
+        if model == reading.family or not (OUTLINES / f"{model}.md").exists():
             continue
         for entry in flat(model):
             if entry.node not in reading.nodes or entry.node in mine:
                 continue
             name = for_model(reading.nodes[entry.node], model).title
             known = found.setdefault(entry.node, {"title": name, "models": []})
-            if NAMES[model] not in known["models"]:
-                known["models"].append(NAMES[model])
+            if name_of(model) not in known["models"]:
+                known["models"].append(name_of(model))
             known.setdefault("near", _place(reading, nearest_here(reading, model, entry)))
     return found
 

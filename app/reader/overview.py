@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from annotations.node import MODELS
 from annotations.outline import Entry
-from app.reader.context import LONG_NAMES, NAMES, Reading
+from app.models import long_name_of, name_of
+from app.reader.context import Reading
 from app.reader.numbers import Formula, formula, show_int, span
 from app.reader.render import render
 from app.reader.words import node_link, title
@@ -49,7 +51,7 @@ class Way:
 class Overview:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
-        self.title = f"{LONG_NAMES[reading.model]}, part by part"
+        self.title = f"{long_name_of(reading.model)}, part by part"
         self.lede = (
             "K3, K2 and Kimi-Linear, each part on a page of its own: the equation, its size at any "
             "context, the lines that define it, the values of a run beside it, and the proof that "
@@ -113,7 +115,7 @@ class Overview:
                 text="The same part in another model: sizes, equations and what changes.",
                 links=tuple(
                     (self._model_link(other), self._layer_counts(other))
-                    for other in NAMES
+                    for other in MODELS
                     if other != self.reading.model
                 )
                 + tuple(
@@ -130,7 +132,7 @@ class Overview:
     def _model_link(self, model: str) -> Markup:
         return Markup(
             '<a href="?model={}&amp;view=overview" data-switch="{}">{} and {}</a>'
-        ).format(model, model, NAMES[self.reading.model], NAMES[model])
+        ).format(model, model, self.reading.name, name_of(model))
 
     def _layer_counts(self, other: str) -> str:
         theirs = Reading(other, self.reading.nodes).config.num_hidden_layers
@@ -154,7 +156,7 @@ class Overview:
     def rows_word(self) -> str:
         block = self.reading.config.attn_res_block_size
         row = f"residual block of {block} layers" if block else "dozen layers"
-        return f"{NAMES[self.reading.model]}, a row is a {row}"
+        return f"{self.reading.name}, a row is a {row}"
 
     @property
     def stack_words(self) -> str:

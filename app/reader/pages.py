@@ -6,7 +6,8 @@ from markupsafe import Markup
 
 from annotations.node import GRADES, Node, Source, notes
 from annotations.outline import Entry, breadcrumb
-from app.reader.context import LONG_NAMES, NAMES, Reading
+from app.models import long_name_of, name_of
+from app.reader.context import Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count
 from app.reader.excerpts import Evidence, Lines, Ours, evidence, our_lines
 from app.reader.facts import Facts
@@ -71,14 +72,18 @@ class Page:
 
     @property
     def model_name(self) -> str:
-        return NAMES[self.reading.model]
+        return self.reading.name
+
+    @property
+    def size_words(self) -> str:
+        return "released size" if self.reading.is_released else "as it runs here"
 
     @property
     def crumb(self) -> list[Markup]:
-        above = breadcrumb(self.reading.model, self.entry.node, self.entry.instance)[:-1]
+        above = breadcrumb(self.reading.family, self.entry.node, self.entry.instance)[:-1]
         steps = [e for e in above if e.node in self.reading.nodes]
         overview = Markup('<a href="?view=overview" data-view="overview">{}</a>').format(
-            LONG_NAMES[self.reading.model]
+            long_name_of(self.reading.model)
         )
         links = [node_link(self.reading.model, e, title(self.reading, e)) for e in steps]
         return [overview, *links]
@@ -197,14 +202,14 @@ class Page:
 
     def _notes(self) -> list[Note]:
         whole = self.reading.nodes[self.entry.node]
-        said = notes(whole, self.reading.model)
+        said = notes(whole, self.reading.family)
         found = []
         for model, other in self.reading.others.items():
             lacks = all(entry.node != self.entry.node for entry in other.entries)
             if model in said:
                 found.append(self._note(model, self.words.about(model).blocks(said[model])))
             elif lacks:
-                near = nearest_here(other, self.reading.model, self.entry)
+                near = nearest_here(other, self.reading.family, self.entry)
                 html = Markup("<p>No such part. What comes nearest: {}.</p>").format(
                     title(other, near)
                 )
@@ -212,7 +217,7 @@ class Page:
         return found
 
     def _note(self, model: str, html: Markup) -> Note:
-        return Note(model=model, node=self.entry.node, title=f"In {NAMES[model]}", html=html)
+        return Note(model=model, node=self.entry.node, title=f"In {name_of(model)}", html=html)
 
     @property
     def numbers(self) -> list[QuotedNumber]:
@@ -221,7 +226,7 @@ class Page:
             QuotedNumber(
                 name=number.name,
                 means=number.means.rstrip("."),
-                model="" if number.model == own else f"in {NAMES[number.model]}",
+                model="" if number.model == own else f"in {name_of(number.model)}",
                 formula=number.value.formula,
                 substituted=number.value.substituted,
             )

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ from annotations.loader import load_nodes
 from annotations.node import MODELS, Node
 from annotations.outline import Entry
 from annotations.pins import FOLDER, pins
-from app.reader.context import LONG_NAMES, NAMES, PlaceKey, Reading
+from app import sources
+from app.models import long_name_of, name_of, readable
+from app.reader.context import PlaceKey, Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
 from app.reader.edges import edges
 from app.reader.excerpts import Lines
@@ -28,13 +31,12 @@ from app.reader.overview import Overview, graph_sizes, letter
 from app.reader.pages import Page
 from app.reader.words import title
 from model.config import KimiConfig
-from model.presets import pin, preset
+from model.presets import pin
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNING = ("k3-mini", "tiny-k3")
-"""Models that run here and whose layers the reader must know."""
 OTHERS_AFTER = 4.0
 """Seconds from a first page until the pages of the other models are made."""
+_UNSAFE = re.compile(r"[^\w.-]+")
 CURRENT = (
     ("annotations", "*.md"),
     ("annotations", "*.toml"),
@@ -47,7 +49,7 @@ CURRENT = (
 
 
 def payload(model: str) -> dict:
-    """The reader's data for one released model, as plain JSON types."""
+    """The reader's data for one model, as plain JSON types."""
     return json.loads(_body(model, fingerprint()))
 
 
@@ -65,7 +67,7 @@ def _make_the_others_soon(made_from: str) -> None:
 
     def make() -> None:
         # a machine without a cache from `python -m app.reader` pays for it here
-        for model in MODELS:
+        for model in readable():
             _packed(model, made_from)
 
     later = threading.Timer(OTHERS_AFTER, make)
@@ -75,10 +77,11 @@ def _make_the_others_soon(made_from: str) -> None:
 
 @lru_cache(maxsize=8)
 def _packed(model: str, made_from: str) -> bytes:
-    if model not in MODELS:
-        raise LookupError(f"No model {model!r} can be read; there are {', '.join(MODELS)}.")
+    if model not in readable():
+        raise LookupError(f"No model {model!r} can be read; there are {', '.join(readable())}.")
     name = f"{made_from[:24]}.gz"
-    return made_once(f"reader-{model}", name, lambda: _zipped(_body(model, made_from)))
+    place = f"reader-{_UNSAFE.sub('-', model)}"
+    return made_once(place, name, lambda: _zipped(_body(model, made_from)))
 
 
 def _zipped(body: str) -> bytes:
@@ -104,11 +107,13 @@ def current_nodes() -> Mapping[str, Node]:
 
 
 def fingerprint() -> str:
-    """Changes when any file changes that a page is made from, pinned upstream files included.
+    """Changes when any file changes that a page is made from, pinned upstream files included, and
+    with the sources that can run here.
 
     Files are looked at once a second at most: a rerun asks several times.
     """
-    return _fingerprint_at(int(time.monotonic()))
+    told = f"{_fingerprint_at(int(time.monotonic()))} {sources.fingerprint()}"
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -141,11 +146,11 @@ def _assembled(reading: Reading) -> dict:
     view = kept_view(reading)
     return {
         "model": reading.model,
-        "name": LONG_NAMES[reading.model],
-        "models": [{"id": model, "name": NAMES[model]} for model in MODELS],
+        "name": long_name_of(reading.model),
+        "models": [_choice(model) for model in readable()],
         "max": reading.config.max_position_embeddings,
         "layers": _layers(reading.model, reading.config),
-        "sources": {name: _layers(name, preset(name)) for name in RUNNING},
+        "sources": {key: _layers(key, sources.config_of(key)) for key in sources.at_hand()},
         "marks": [{"at": c.at, "stream": c.stream, "means": c.means} for c in view.crossings],
         "chart": _chart(view),
         "sizes": graph_sizes(reading),
@@ -160,9 +165,14 @@ def _assembled(reading: Reading) -> dict:
     }
 
 
+def _choice(model: str) -> dict:
+    """A line of the model picker; `loaded` are sizes of what runs here."""
+    return {"id": model, "name": name_of(model), "loaded": model not in MODELS}
+
+
 def _layers(name: str, config: KimiConfig) -> dict:
     return {
-        "name": NAMES.get(name, name),
+        "name": name_of(name),
         "mixers": "".join(letter(mixer) for mixer in config.mixers),
         "feeds": "".join(letter(feed) for feed in config.feed_forwards),
         "block": config.attn_res_block_size,
@@ -273,12 +283,18 @@ def _searchable(reading: Reading, key: PlaceKey, page: Page) -> dict:
 
 
 def _foot(reading: Reading) -> str:
+    if not reading.is_released:
+        return (
+            f"Sizes are those of {escape(reading.name)}, as it runs here, from its own "
+            "<code>config.json</code>. Words and upstream lines are "
+            f"{escape(name_of(reading.family))}’s."
+        )
     stated = pin(reading.model)
     repo, _, revision = stated.rpartition("@") if stated else ("", "", pins()[reading.model].commit)
     where = "<code>config.json</code>"
     if repo.startswith("huggingface/transformers"):
         where = f"the configuration class in {escape(repo)}"
     return (
-        f"Sizes are {escape(NAMES[reading.model])}’s, from {where} at "
+        f"Sizes are {escape(reading.name)}’s, from {where} at "
         f"<code>{escape(revision[:12])}</code>. Weights of released models are not loaded here."
     )

@@ -10,11 +10,11 @@ from markupsafe import Markup, escape
 from annotations.node import Symbol
 from annotations.outline import Entry
 from annotations.prose import Link, Placeholder, fill
-from app.reader.context import NAMES, Reading
+from app.models import config_of, name_of
+from app.reader.context import Reading
 from app.reader.mathml import mathml
 from app.reader.numbers import Formula, constant, formula, span
 from model.cost import FACTS, Value, fact
-from model.presets import preset
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _HOLD = re.compile("\ue000(\\d+)\ue001")
@@ -101,13 +101,13 @@ class Words:
         # the common text of a node speaks of K3 where the model on screen has no such part
         for model in dict.fromkeys((own, "k3")):
             try:
-                value = fact(asked.name, preset(model))
+                value = fact(asked.name, config_of(model))
             except LookupError:
                 continue
             self.quoted[asked.name, model] = Number(
                 asked.name, model, FACTS[asked.name].means, value
             )
-            note = "" if model == own else f" (in {NAMES[model]})"
+            note = "" if model == own else f" (in {name_of(model)})"
             return (
                 format_number(value.value, asked.format),
                 note,
@@ -158,7 +158,7 @@ def format_number(value: object, spec: str) -> str:
 
 def _formula(name: str, model: str) -> Formula | None:
     """The polynomial behind a fact; None for what is no count of context and batch."""
-    config = preset(model)
+    config = config_of(model)
 
     def count(batch: int, positions: int, phase) -> int | float:
         return fact(name, config, batch=batch, positions=positions, phase=phase).value

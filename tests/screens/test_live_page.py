@@ -175,7 +175,7 @@ def test_sizes_of_another_model_are_told_from_the_numbers_of_the_run():
 
 def test_a_page_that_the_running_model_has_no_tensor_for_says_so():
     text = written(open_page(node="mla/rotate", model="k2"))
-    assert "No tensor of k3-mini belongs to this page alone." in text
+    assert "this model gives attention no positions, so nothing is rotated" in text
 
 
 def test_a_long_proof_opens_with_what_is_nearest_to_its_tolerance():

@@ -5,8 +5,8 @@ function mountOutline(root) {
   root.innerHTML = `
     <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a><a class="ks-small" href="?view=overview" data-view="overview">Overview</a></div>
     <div class="ks-search" role="search" aria-label="From every page"><input data-handle="search" type="text" placeholder="Search nodes, symbols, code" aria-label="Search nodes, symbols, code" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd><div class="ks-hits" role="listbox" aria-label="Search results" hidden></div></div>
-    <p class="ks-lab">Priced for <span>released size</span></p>
-    <div class="ks-seg" data-handle="model" role="group" aria-label="Model"></div>
+    <p class="ks-lab">Priced for</p>
+    <div data-handle="model" role="group" aria-label="Model"><div class="ks-seg"></div><p class="ks-loaded"></p></div>
     <div data-part="tree"></div>`;
   const input = /** @type {HTMLInputElement} */ (root.querySelector("[data-handle=search]"));
   const stopSearch = attachSearch(input, /** @type {HTMLElement} */ (root.querySelector(".ks-hits")));
@@ -29,9 +29,13 @@ function mountOutline(root) {
 
 /** @param {HTMLElement} group */
 function drawModels(group) {
-  const models = KS.payload?.models ?? [];
-  const html = models.map((/** @type {any} */ m) => `<button type="button" data-model="${escapeText(m.id)}" aria-pressed="${m.id === modelName()}">${escapeText(m.name)}</button>`).join("");
-  if (group.innerHTML !== html) group.innerHTML = html;
+  const models = /** @type {{id: string, name: string, loaded: boolean}[]} */ (KS.payload?.models ?? []);
+  const buttons = (/** @type {boolean} */ loaded) => models.filter((m) => m.loaded === loaded)
+    .map((m) => `<button type="button" data-model="${escapeText(m.id)}" aria-pressed="${m.id === modelName()}">${escapeText(m.name)}</button>`).join("");
+  const [released, loaded] = group.children;
+  const html = buttons(false), own = buttons(true) && `or as it runs here: ${buttons(true)}`;
+  if (released.innerHTML !== html) released.innerHTML = html;
+  if (loaded.innerHTML !== own) loaded.innerHTML = own;
 }
 
 /** Groups the reader opened or closed by hand, by path. @type {Map<string, boolean>} */

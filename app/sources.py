@@ -1,0 +1,145 @@
+"""The models that can run here: what comes with the program, and what the operator names."""
+
+import hashlib
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from model.checkpoint import checkpoint_folder, read_config
+from model.config import KimiConfig
+from model.presets import PRESETS, RELEASED, preset
+from model.shipped import folder_of, weights_note
+
+BUILT_IN = ("k3-mini", "tiny-k2", "tiny-kimi-linear")
+NAMED = "KIMISCOPE_SOURCES"
+"""Environment variable: folders, Hub ids and small presets, separated by commas."""
+ASK_AGAIN = 60.0
+"""Seconds after which a configuration that could not be read is asked for again."""
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_UNSAFE = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A model that may be asked for by its key."""
+
+    key: str
+    """What stands in addresses and on the page; never a path of the server."""
+    where: str
+    """What `model.load.load` is given: a preset's name, a folder or a Hub id."""
+    kind: Literal["built in", "folder", "Hub", "unknown"]
+
+    @property
+    def words(self) -> str:
+        """How a list calls it."""
+        if self.kind == "built in":
+            return ", ".join(filter(None, (self.key, weights_note(self.key))))
+        return {"folder": f"{self.key}, a folder", "Hub": f"{self.key}, from the Hub"}.get(
+            self.kind, f"{self.key}, not found"
+        )
+
+
+def sources() -> Mapping[str, Source]:
+    """By key, those that come with the program first."""
+    return _sources(os.environ.get(NAMED, ""))
+
+
+@lru_cache(maxsize=4)
+def _sources(named: str) -> Mapping[str, Source]:
+    found = {name: Source(key=name, where=name, kind="built in") for name in BUILT_IN}
+    for where in filter(None, (part.strip() for part in named.split(","))):
+        if any(source.where == where for source in found.values()):
+            continue
+        source = _named(where, found)
+        found[source.key] = source
+    return found
+
+
+def _named(where: str, taken: Mapping[str, Source]) -> Source:
+    """A source of the operator's; a folder whose name is taken gets a number behind it."""
+    if where in PRESETS and where not in RELEASED:
+        return Source(key=where, where=where, kind="built in")
+    if Path(where).is_dir():
+        kind, stem = "folder", _UNSAFE.sub("-", Path(where).resolve().name) or "folder"
+    elif _HUB_ID.fullmatch(where):
+        kind, stem = "Hub", where
+    else:
+        kind, stem = "unknown", _UNSAFE.sub("-", Path(where).name) or "unknown"
+    key, number = stem, 2
+    while key in taken or key in PRESETS:
+        key, number = f"{stem}-{number}", number + 1
+    return Source(key=key, where=where, kind=kind)
+
+
+def config_of(key: str) -> KimiConfig:
+    """The configuration of a source, read without its weights and without torch.
+
+    Raises LookupError with a sentence where there is none, or it cannot be built.
+    """
+    source = sources()[key]
+    if source.kind == "built in":
+        return preset(source.where)
+    # one reader at a time asks the Hub; the others find the answer
+    with _reading:
+        found = _found.get(source)
+        if found is None or (found[0] and time.monotonic() > found[2]):
+            fault, config = _read(source)
+            found = _found[source] = (fault, config, time.monotonic() + ASK_AGAIN)
+    if found[1] is None:
+        raise LookupError(found[0])
+    return found[1]
+
+
+_reading = threading.Lock()
+_found: dict[Source, tuple[str, KimiConfig | None, float]] = {}
+"""Why there is no configuration, the configuration, and until when a fault is believed."""
+
+
+def _read(source: Source) -> tuple[str, KimiConfig | None]:
+    try:
+        return "", KimiConfig.from_hf(read_config(checkpoint_folder(source.where, ["config.json"])))
+    except (LookupError, ValueError, OSError) as error:
+        return without_path(source, str(error.args[0] if error.args else error)), None
+
+
+def without_path(source: Source, sentence: str) -> str:
+    """A sentence of an error for readers, who are not shown where the server keeps its files."""
+    if source.kind not in ("folder", "unknown"):
+        return sentence
+    for path in (source.where, str(Path(source.where).resolve())):
+        sentence = sentence.replace(path, source.key)
+    return sentence
+
+
+def checkpoint_of(key: str) -> Path | None:
+    """The folder on this machine that holds a source's files; None where there is none yet."""
+    source = sources()[key]
+    if source.kind == "built in":
+        return folder_of(source.where)
+    return Path(source.where) if source.kind == "folder" else None
+
+
+def at_hand() -> tuple[str, ...]:
+    """Sources whose configuration is known or can be read at once, without asking the Hub."""
+    found = []
+    for key, source in sources().items():
+        if source.kind == "Hub" and source not in _found:
+            continue
+        try:
+            config_of(key)
+        except LookupError:
+            continue
+        found.append(key)
+    return tuple(found)
+
+
+def fingerprint() -> str:
+    """Changes with the sources that are at hand and with their configurations."""
+    told = [(key, sources()[key].where, repr(config_of(key))) for key in at_hand()]
+    return hashlib.sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()
