@@ -1,8 +1,17 @@
 """Widgets that follow the address: it wins when it changed by itself, the widget otherwise."""
 
+import time
 from typing import Any
 
 import streamlit as st
+
+
+AGAIN_FOR = 3.0
+"""Seconds in which a value is given anew on every rerun.
+
+A rerun that begins before the last one was sent drops it: a value that a widget was given then
+never reaches the browser, which goes on with the widget's default.
+"""
 
 
 def follow(key: str, from_address: Any) -> None:
@@ -13,7 +22,10 @@ def follow(key: str, from_address: Any) -> None:
     """
     seen, sent = f"{key}@seen", f"{key}@sent"
     echoes = st.session_state.setdefault(sent, [])
+    given = f"{key}@given"
     if key in st.session_state and from_address == st.session_state.get(seen):
+        if time.monotonic() < st.session_state.get(given, 0.0) + AGAIN_FOR:
+            st.session_state[key] = st.session_state[key]
         return
     st.session_state[seen] = from_address
     if from_address in echoes:
@@ -21,6 +33,7 @@ def follow(key: str, from_address: Any) -> None:
         if key in st.session_state:
             return
     st.session_state[key] = from_address
+    st.session_state[given] = time.monotonic()
 
 
 def note_sent(key: str, value: Any) -> None:

@@ -43,6 +43,13 @@ function releasedLayer(i) {
   return same.length ? nearest(same, Math.min(place, last)) : Math.min(place, last);
 }
 
+/** The layer of the priced model that the page shows, one that holds the node. @returns {number} */
+function pricedLayer() {
+  const among = layersWith(currentPage()?.where ?? "", KS.payload.layers);
+  const wanted = releasedLayer(shownLayer());
+  return among.length ? nearest(among, wanted) : wanted;
+}
+
 /** The running layer that stands for released layer `j`, among those that hold the node.
  * @param {number} j @param {string} where @returns {number} */
 function runningLayer(j, where) {

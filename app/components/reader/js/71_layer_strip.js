@@ -17,7 +17,7 @@ function layerStrip(root) {
   };
   const draw = (/** @type {string} */ what) => {
     if (what === "numbers") return;
-    const shown = releasedLayer(shownLayer());
+    const shown = pricedLayer();
     box.innerHTML = stripSvg(layers, holding, shown, page);
     box.setAttribute("aria-valuenow", String(shown));
     box.setAttribute("aria-valuetext", `layer ${shown} of ${KS.payload.name}, running layer ${shownLayer()} of ${runningLayers().name}`);

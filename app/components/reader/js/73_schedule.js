@@ -6,7 +6,7 @@ function schedule(root) {
   if (!svg || KS.payload.layers.block === null) return null;
   const title = root.querySelector("[data-part=schedule-layer]");
   const reads = root.querySelector("[data-part=schedule-reads]");
-  let layer = releasedLayer(shownLayer());
+  let layer = pricedLayer();
   const say = () => {
     const block = KS.payload.layers.block;
     const before = sourcesBefore(layer, block);
@@ -16,7 +16,7 @@ function schedule(root) {
   const paint = () => { drawSchedule(svg, svg.parentElement?.clientWidth ?? 1016, layer); say(); };
   const draw = (/** @type {string} */ what) => {
     if (what === "numbers" || what === "run") return;
-    layer = releasedLayer(shownLayer());
+    layer = pricedLayer();
     paint();
   };
   svg.addEventListener("pointermove", (event) => {
@@ -95,7 +95,7 @@ function sourcesOfLayer(root) {
   const block = KS.payload.layers.block;
   if (!places.length || block === null) return null;
   const draw = () => {
-    const layer = releasedLayer(shownLayer());
+    const layer = pricedLayer();
     const counts = /** @type {Record<string, number>} */ ({ mixer: sourcesBefore(layer, block), ffn: Math.floor(layer / block) + 2, out: Math.ceil(KS.payload.layers.mixers.length / block) + 1 });
     for (const place of places) place.textContent = showInt(counts[place.dataset.sources ?? "mixer"] - Number(place.dataset.less));
   };
