@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -59,34 +59,58 @@ class Entry:
         return math.prod(self.shape)
 
 
-def read_header(read: Read, size: int, file: str) -> dict[str, Entry]:
+def read_header(read: Read, size: int, file: str, wanted: Collection[str] = ()) -> dict[str, Entry]:
     """Every tensor of a safetensors file of `size` bytes, in the order of the header.
 
     One read where the header fits into `FIRST_READ` bytes, else two. `CheckpointError` where the
-    header disagrees with itself or with the size.
+    header disagrees with itself or with the size. Where the first read holds all that is `wanted`,
+    the rest of a longer header is left unread, and the tensors there are left out.
     """
-    text = _header_text(read, size, file)
+    first, length = _first_read(read, size, file)
+    end = _LENGTH_BYTES + length
+    if end > len(first):
+        table = _beginning(first[_LENGTH_BYTES:], wanted, file)
+        if table is not None:
+            return {name: _entry(name, about, end, size, file) for name, about in table.items()}
+        first += _read(read, len(first), end, file)
+    table = _table(first[_LENGTH_BYTES:end], file)
+    _refuse_metadata(table.pop("__metadata__", {}), file)
+    entries = {name: _entry(name, about, end, size, file) for name, about in table.items()}
+    _refuse_gaps(entries.values(), end, size, file)
+    return entries
+
+
+def _beginning(text: bytes, wanted: Collection[str], file: str) -> dict[str, Any] | None:
+    """What the beginning of a header says in full, if that is all that is wanted."""
+    whole = text[: text.rfind(b"},") + 1]
+    if not wanted or not whole:
+        return None
     try:
-        table = json.loads(text.decode("utf-8"), object_pairs_hook=_without_repeats)
+        table = _table(whole + b"}", file)
+    except CheckpointError:
+        # cut where no tensor ends; the whole header says if anything is wrong
+        return None
+    table.pop("__metadata__", None)
+    return table if all(name in table for name in wanted) else None
+
+
+def _table(text: bytes, file: str) -> dict[str, Any]:
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_without_repeats)
     except UnicodeDecodeError as error:
         raise _fault(file, f"has a header that is no UTF-8 ({error.reason})") from error
     except RecursionError as error:
         raise _fault(file, "has a header nested too deeply to be one") from error
     except ValueError as error:
         raise _fault(file, f"has a header that is no JSON: {error}") from error
-    _refuse_metadata(table.pop("__metadata__", {}), file)
-    data_start = _LENGTH_BYTES + len(text)
-    entries = {name: _entry(name, about, data_start, file) for name, about in table.items()}
-    _refuse_gaps(entries.values(), data_start, size, file)
-    return entries
 
 
-def _header_text(read: Read, size: int, file: str) -> bytes:
+def _first_read(read: Read, size: int, file: str) -> tuple[bytes, int]:
+    """The beginning of a file and the length of its header, which the file has room for."""
     if size < _LENGTH_BYTES + 2:
         raise _fault(file, f"has {size} bytes, too few for a safetensors header")
     first = _read(read, 0, min(size, FIRST_READ), file)
     length = int.from_bytes(first[:_LENGTH_BYTES], "little")
-    end = _LENGTH_BYTES + length
     if first[_LENGTH_BYTES : _LENGTH_BYTES + 1] != b"{" or length < 2:
         raise CheckpointError(
             f"{file!r} is no safetensors file: it begins with {first[:9]!r}, where eight bytes of "
@@ -94,11 +118,9 @@ def _header_text(read: Read, size: int, file: str) -> bytes:
         )
     if length > MAX_HEADER:
         raise _fault(file, f"claims a header of {length:,} bytes; the format allows {MAX_HEADER:,}")
-    if end > size:
+    if _LENGTH_BYTES + length > size:
         raise _fault(file, f"claims a header of {length:,} bytes and is {size:,} long")
-    if end > len(first):
-        first += _read(read, len(first), end, file)
-    return first[_LENGTH_BYTES:end]
+    return first, length
 
 
 def _read(read: Read, start: int, end: int, file: str) -> bytes:
@@ -122,7 +144,7 @@ def _refuse_metadata(metadata: object, file: str) -> None:
         raise _fault(file, "has a __metadata__ that is no table of texts")
 
 
-def _entry(name: str, about: object, data_start: int, file: str) -> Entry:
+def _entry(name: str, about: object, data_start: int, size: int, file: str) -> Entry:
     where = f"tensor {name!r}"
     if not name.isprintable():
         raise _fault(file, f"names a {where}, with characters that cannot be shown")
@@ -139,6 +161,11 @@ def _entry(name: str, about: object, data_start: int, file: str) -> Entry:
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise _fault(file, f"gives {where} the offsets {str(offsets)[:80]}, which are no range")
     start, end = offsets
+    if data_start + end > size:
+        raise CheckpointError(
+            f"{file!r} is cut off: it is {size:,} bytes long, and {where} ends at "
+            f"{data_start + end:,}. {_FETCH_AGAIN}"
+        )
     if (needed := math.prod(shape) * ITEM_BYTES[dtype]) != end - start:
         raise _fault(
             file,
@@ -171,11 +198,6 @@ def _refuse_gaps(entries: Iterable[Entry], data_start: int, size: int, file: str
         if entry.start > at:
             raise _fault(file, f"leaves {entry.start - at:,} bytes after {before} to no tensor")
         at, before = entry.end, f"tensor {entry.name!r}"
-    if at > size:
-        raise CheckpointError(
-            f"{file!r} is cut off: it is {size:,} bytes long, and {at:,} by its header. "
-            + _FETCH_AGAIN
-        )
     if at < size:
         raise _fault(file, f"goes on for {size - at:,} bytes after {before}")
 

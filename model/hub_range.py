@@ -1,8 +1,7 @@
 """Parts of a file on the Hub, by HTTP ranges: never more than was asked for."""
 
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -25,16 +24,22 @@ _PAUSE = 0.5
 class RemoteFile:
     """One file of a model at a commit, read in parts; safe to share between threads."""
 
-    def __init__(self, repo: str, name: str, commit: str, size: int) -> None:
+    def __init__(
+        self,
+        repo: str,
+        name: str,
+        commit: str,
+        size: int,
+        came: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """`came` hears of every piece that arrives, by its bytes."""
         self.name = name
         self.size = size
-        self.transferred = 0
-        """Bytes of the file that came so far."""
+        self._came = came
         self._url = hf_hub_url(repo, name, revision=commit)
         self._asked = f"{name!r} of {repo!r} at {commit!r}"
         self._commit = commit
         self._place: str | None = None
-        self._lock = threading.Lock()
 
     def read(self, start: int, end: int) -> bytes:
         """The bytes from `start` to before `end`, taken up again where a connection breaks."""
@@ -125,8 +130,7 @@ class RemoteFile:
         began, before = time.monotonic(), len(into)
         grace = constants.HF_HUB_DOWNLOAD_TIMEOUT
         for chunk in response.iter_raw():
-            with self._lock:
-                self.transferred += len(chunk)
+            self._came(len(chunk))
             into += chunk
             came, passed = len(into) - before, time.monotonic() - began
             if came > length:

@@ -214,3 +214,38 @@ def test_tensors_must_fill_the_file_without_overlap_or_gap():
 def test_tensors_without_values_may_stand_between_others():
     table = {"x": tensor(0, 4), "none": tensor(4, 4, "F32", [0, 3]), "y": tensor(4, 8)}
     assert [entry.nbytes for entry in entries(written(table, bytes(8))).values()] == [4, 0, 4]
+
+
+def long_file():
+    """A header of more than one read, with tensors of one byte."""
+    table = {f"layers.{i}.weight": tensor(i, i + 1) for i in range(2000)}
+    return File(written({"__metadata__": {"format": "pt"}, **table}, bytes(2000)))
+
+
+def test_a_long_header_is_read_only_as_far_as_what_is_wanted():
+    file = long_file()
+    found = read_header(file, len(file.held), "s", ["layers.0.weight", "layers.500.weight"])
+    assert file.reads == [(0, FIRST_READ)]
+    whole = read_header(long_file(), len(file.held), "s")
+    assert found.items() <= whole.items()
+    assert len(found) < len(whole)
+
+
+@pytest.mark.parametrize("wanted", ["layers.1999.weight", "nothing"])
+def test_a_long_header_is_read_whole_where_its_beginning_lacks_what_is_wanted(wanted):
+    file = long_file()
+    assert len(read_header(file, len(file.held), "s", [wanted])) == 2000
+    assert len(file.reads) == 2
+
+
+def test_a_name_that_looks_like_the_end_of_a_tensor_misleads_nobody():
+    table = {"x": tensor(0, 1), "a},b" + "c" * FIRST_READ: tensor(1, 2)}
+    file = File(written(table, bytes(2)))
+    assert read_header(file, len(file.held), "s", ["x"]).keys() == table.keys()
+
+
+def test_the_beginning_of_a_long_header_is_checked_too():
+    table = {"x": tensor(0, 10**15)} | {f"layers.{i}.weight": tensor(i, i + 1) for i in range(2000)}
+    file = File(written(table, bytes(2000)))
+    with pytest.raises(CheckpointError, match="tensor 'x' ends at"):
+        read_header(file, len(file.held), "s", ["x"])

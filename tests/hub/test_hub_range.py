@@ -16,10 +16,23 @@ FILE = "model.safetensors"
 HELD = bytes(i * i % 251 for i in range(200_000))
 
 
+class Counted(RemoteFile):
+    """A remote file that adds up what it hears of what comes."""
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments, came=self.add)
+        self.transferred = 0
+        self.lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        with self.lock:
+            self.transferred += count
+
+
 @pytest.fixture
 def remote(hub):
     hub.repos[NAME] = Repo({FILE: HELD, "config.json": HELD[:5000]})
-    return RemoteFile(NAME, FILE, COMMIT, len(HELD))
+    return Counted(NAME, FILE, COMMIT, len(HELD))
 
 
 def refused(remote, start=0, end=1000, kind: type[HubError] = HubError) -> str:
@@ -97,7 +110,7 @@ def test_a_server_that_ignores_ranges_is_refused_before_it_sends_the_file(hub, r
         file.truncate(1 << 30)
     hub.repos[NAME].files[FILE] = shard
     hub.faults.ignore_ranges = True
-    large = RemoteFile(NAME, FILE, COMMIT, 1 << 30)
+    large = Counted(NAME, FILE, COMMIT, 1 << 30)
     tracemalloc.start()
     assert "ignores ranges and would send all 1,073,741,824 bytes for 1,000" in refused(large)
     assert tracemalloc.get_traced_memory()[1] < 20e6
