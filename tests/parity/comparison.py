@@ -149,13 +149,13 @@ def run_layers(lm: KimiLM, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Oracle:
-    """mlx-lm in a process that cannot see our packages, at work while we draw the next case."""
+    """A process that cannot see our packages, at work while we draw the next case."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, script: Path = ORACLE) -> None:
         self.folder = folder
         self.asked: list[tuple[Path, Comparison]] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(ORACLE), *options],
+            [sys.executable, "-P", str(script), *options],
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,

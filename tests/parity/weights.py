@@ -36,7 +36,7 @@ def _layer_shapes(config: dict[str, Any], layer: int) -> Iterator[tuple[str, tup
             yield f"{read}_proj.weight", (1, width)
     is_kda = layer + 1 in config["linear_attn_config"]["kda_layers"]
     yield from _kda_shapes(config) if is_kda else _mla_shapes(config)
-    if layer < config["first_k_dense_replace"]:
+    if layer < config["first_k_dense_replace"] or layer % config["moe_layer_freq"]:
         yield from _mlp_shapes("mlp", width, config["intermediate_size"])
     else:
         yield from _moe_shapes(config)
