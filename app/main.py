@@ -10,6 +10,7 @@ from app.reader import font, payload
 from app.runs import shared_store
 from app.views.node_live import node_live
 from app.views.overview_live import overview_live
+from app.views.weights_live import weights_live
 
 
 def main() -> None:
@@ -35,5 +36,8 @@ def main() -> None:
     bridge(url=url | more, key="bridge-url")
     with live:
         spot = place.place_of(selection, nodes, place.running_config(selection.source))
-        half = node_live if selection.view == "node" else overview_live
-        half(selection, spot, nodes, store)
+        if selection.view == "weights":
+            weights_live(selection)
+        else:
+            half = node_live if selection.view == "node" else overview_live
+            half(selection, spot, nodes, store)

@@ -3,14 +3,18 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from app.models import readable
 from app.sources import BUILT_IN, sources
 
 Default = TypeVar("Default", int, None)
+Choice = TypeVar("Choice", bound=str)
+Look = Literal["tensors", "decay", "residual", "router"]
 
-VIEWS = ("overview", "node")
+VIEWS = ("overview", "node", "weights")
+LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
+"""What the page of weights shows: chosen tensors, or one of the ready-made views."""
 PHASES = ("prefill", "decode")
 LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
@@ -37,6 +41,9 @@ class Selection:
     token: int | None = None
     head: int | None = None
     run: str | None = None
+    checkpoint: str = ""
+    tensors: str = "*"
+    look: Look = LOOKS[0]
     notices: tuple[str, ...] = field(default=(), compare=False)
     """What the reader in the browser does not say by itself."""
 
@@ -51,10 +58,13 @@ class _Reader:
     def say(self, name: str, sentence: str) -> None:
         self.notices.append((name, sentence))
 
-    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+    def choice(self, name: str, allowed: tuple[Choice, ...], default: Choice) -> Choice:
         asked = self.parameters.get(name)
-        if asked is None or asked in allowed:
-            return default if asked is None else asked
+        if asked is None:
+            return default
+        for choice in allowed:
+            if choice == asked:
+                return choice
         self.say(
             name,
             f"The address asks for {name} {_shown(asked)}, which is not one of "
@@ -134,5 +144,8 @@ def selection(parameters: Mapping[str, str]) -> Selection:
         token=read.number("token", 0, 1_000_000, None),
         head=read.number("head", 0, 10_000, None),
         run=read.text("run", r"[0-9a-f]{6,64}", 64),
+        checkpoint=read.text("checkpoint", r"[\w./-]+", 200) or "",
+        tensors=read.text("tensors", r"[\w.*?\[\]!-]+", 200) or "*",
+        look=read.choice("look", LOOKS, LOOKS[0]),
         notices=tuple(sentence for name, sentence in read.notices if name not in READERS),
     )

@@ -5,7 +5,6 @@ from typing import Any
 
 import streamlit as st
 
-
 AGAIN_FOR = 3.0
 """Seconds in which a value is given anew on every rerun.
 

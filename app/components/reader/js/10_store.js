@@ -22,7 +22,7 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
   state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
 };
 
-const VIEWS = ["overview", "node"];
+const VIEWS = ["overview", "node", "weights"];
 const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
 const TELL_AFTER = 30;
@@ -68,7 +68,7 @@ function readAddress() {
   state.view = state.node ? "node" : "overview";
   const view = asked.get("view");
   if (view && VIEWS.includes(view)) state.view = view;
-  else if (view) notices.push(`The address says view “${view.slice(0, 40)}”; there are ${VIEWS.join(" and ")}, and ${state.view} is shown.`);
+  else if (view) notices.push(`The address says view “${view.slice(0, 40)}”; there are ${VIEWS.join(", ")}, and ${state.view} is shown.`);
   const phase = asked.get("phase");
   state.phase = phase === "prefill" ? "prefill" : "decode";
   if (phase && phase !== "prefill" && phase !== "decode") {

@@ -3,7 +3,7 @@
 /** @param {HTMLElement} root */
 function mountOutline(root) {
   root.innerHTML = `
-    <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a><a class="ks-small" href="?view=overview" data-view="overview">Overview</a></div>
+    <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a><span class="ks-small"><a href="?view=overview" data-view="overview">Overview</a> · <a href="?view=weights" data-view="weights">Weights</a></span></div>
     <div class="ks-search" role="search" aria-label="From every page"><input data-handle="search" type="text" placeholder="Search nodes, symbols, code" aria-label="Search nodes, symbols, code" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd><div class="ks-hits" role="listbox" aria-label="Search results" hidden></div></div>
     <p class="ks-lab">Priced for</p>
     <div data-handle="model" role="group" aria-label="Model"><div class="ks-seg"></div><p class="ks-loaded"></p></div>

@@ -43,6 +43,7 @@ function mountAbove(root) {
 /** @returns {{html: string, title: string, parts: Part[]}} */
 function pageHtml() {
   if (KS.state.view === "overview") return { html: overviewHtml(), title: `${KS.payload.name}, part by part`, parts: [overviewParts] };
+  if (KS.state.view === "weights") return { html: `<div data-part="notices"></div>${weightsHead()}`, title: "Weights", parts: [] };
   if (KS.state.view !== "node") return { html: '<div data-part="notices"></div>', title: KS.state.view, parts: [] };
   const node = currentNode();
   if (!node) return { html: unknownNode(), title: "No such node", parts: [] };
@@ -50,6 +51,11 @@ function pageHtml() {
   const here = currentPage();
   const html = `<div data-part="notices"></div>${here.head}${here.body ?? first.body}`;
   return { html, title: here.title, parts: [layerStrip, crossingChart, schedule, sourcesOfLayer, foldedSources] };
+}
+
+/** What the page of weights is; the rest of it is the live half. @returns {string} */
+function weightsHead() {
+  return `<header class="ks-head"><h1>Weights under the microscope</h1><p class="ks-lede">Single tensors of a checkpoint, read where they stand: a header that says where each lies, then just those bytes.</p></header>`;
 }
 
 /** A page that works although its node does not exist. @returns {string} */

@@ -1,0 +1,210 @@
+"""Looks at single tensors of a checkpoint, made on threads of their own, kept for all readers."""
+
+import math
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.sources import Source, sources, without_path
+
+if TYPE_CHECKING:
+    from model.header import Entry
+    from model.source import Source as Checkpoint
+
+What = Literal["tensors", "read", "decay", "residual", "router"]
+READERS = 2
+"""Looks that are made at a time; others wait."""
+MOST_OPEN = 8
+"""Checkpoints whose lists and headers are kept."""
+MOST_LOOKS = 64
+FAULT_FOR = 20.0
+"""Seconds in which a look that failed is not made again."""
+ROWS = 40
+"""Tensors on one page of a list."""
+MOST_READ = 24
+"""Tensors that are read at once."""
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """One question to a checkpoint."""
+
+    checkpoint: str
+    """Key of a source that the operator named, or a Hub id."""
+    what: What
+    pattern: str = "*"
+    page: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """Some of the tensors that fit a pattern."""
+
+    count: int
+    rows: "tuple[Entry, ...]"
+    first: int
+    planned: int | None
+    """Bytes to read all that fit, with their scales; None where they are too many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What a look found."""
+
+    value: Any
+    revision: str | None
+    transferred: int
+    """Bytes that came over the network for this look."""
+    notices: tuple[str, ...]
+
+
+class Microscope:
+    """Safe from any thread. Nothing here blocks a reader who does not wait for it."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="microscope")
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, tuple[Checkpoint, threading.Lock]] = OrderedDict()
+        self._looks: OrderedDict[Look, Future[Seen]] = OrderedDict()
+        self._failed: dict[Look, float] = {}
+
+    def ask(self, look: Look) -> Future[Seen]:
+        """The look, begun now or at hand. Its error is a ValueError with a sentence."""
+        with self._lock:
+            known = self._looks.get(look)
+            believed_until = self._failed.get(look, math.inf)
+            if known is not None and time.monotonic() < believed_until:
+                self._looks.move_to_end(look)
+                return known
+            self._failed.pop(look, None)
+            made = self._looks[look] = self._pool.submit(self._make, look)
+            while len(self._looks) > MOST_LOOKS:
+                self._failed.pop(self._looks.popitem(last=False)[0], None)
+            return made
+
+    def has(self, look: Look) -> bool:
+        """Whether a look was made, or begun."""
+        with self._lock:
+            return look in self._looks
+
+    def transferred(self, checkpoint: str) -> int:
+        """Bytes that came over the network so far for everything of this checkpoint."""
+        with self._lock:
+            held = self._open.get(checkpoint)
+        return held[0].transferred if held else 0
+
+    def _make(self, look: Look) -> Seen:
+        try:
+            checkpoint, lock = self._opened(look.checkpoint)
+            with lock:
+                before = checkpoint.transferred
+                value = LOOKS[look.what](checkpoint, look)
+                spent = checkpoint.transferred - before
+            return Seen(
+                value=value,
+                revision=checkpoint.revision,
+                transferred=spent,
+                notices=checkpoint.notices,
+            )
+        except (LookupError, ValueError, OSError) as error:
+            with self._lock:
+                self._failed[look] = time.monotonic() + FAULT_FOR
+            words = str(error.args[0] if error.args else error)
+            source = sources().get(look.checkpoint)
+            raise ValueError(without_path(source, words) if source else words) from error
+
+    def _opened(self, name: str) -> "tuple[Checkpoint, threading.Lock]":
+        from model.source import open_source
+
+        with self._lock:
+            if (held := self._open.get(name)) is not None:
+                self._open.move_to_end(name)
+                return held
+        opened = open_source(where_of(name)), threading.Lock()
+        with self._lock:
+            held = self._open.setdefault(name, opened)
+            while len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return held
+
+
+def offered() -> tuple[str, ...]:
+    """Sources with a checkpoint to look into, by key."""
+    from model.shipped import has_weights
+
+    def has(source: Source) -> bool:
+        return source.kind in ("folder", "Hub") or has_weights(source.where)
+
+    return tuple(key for key, source in sources().items() if has(source))
+
+
+def where_of(name: str) -> str:
+    """What the model is to open. A visitor names a Hub id or one of the operator's sources."""
+    if (source := sources().get(name)) is not None:
+        return source.where
+    if _HUB_ID.fullmatch(name):
+        return name
+    known = ", ".join(offered())
+    raise ValueError(
+        f"{name!r} is no Hub id org/name{f' and none of {known}' if known else ''}. A folder of "
+        "this machine is looked into when its operator names it in KIMISCOPE_SOURCES."
+    )
+
+
+def _listing(checkpoint: "Checkpoint", look: Look) -> Listing:
+    from model.peek_plan import BOUND, plan
+    from model.source_files import OverBoundError
+
+    checkpoint.files.allow(BOUND)
+    names = checkpoint.fitting(look.pattern)
+    first = max(0, min(look.page, (len(names) - 1) // ROWS)) * ROWS
+    rows = tuple(checkpoint.called(names[first : first + ROWS]))
+    planned = None
+    if len(names) <= MOST_READ:
+        try:
+            planned = plan(checkpoint, look.pattern).nbytes
+        except OverBoundError:
+            planned = None
+    return Listing(count=len(names), rows=rows, first=first, planned=planned)
+
+
+def _read(checkpoint: "Checkpoint", look: Look) -> Any:
+    from model.peek import peek
+
+    return peek(checkpoint, look.pattern)
+
+
+def _view(name: str) -> "Callable[[Checkpoint, Look], Any]":
+    def make(checkpoint: "Checkpoint", look: Look) -> Any:
+        from model.peek_views import VIEWS
+
+        return VIEWS[name](checkpoint)
+
+    return make
+
+
+LOOKS: "dict[What, Callable[[Checkpoint, Look], Any]]" = {
+    "tensors": _listing,
+    "read": _read,
+    "decay": _view("decay"),
+    "residual": _view("residual"),
+    "router": _view("router"),
+}
+
+_shared: Microscope | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_microscope() -> Microscope:
+    """The one of this process."""
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            _shared = Microscope()
+        return _shared

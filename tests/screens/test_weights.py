@@ -1,0 +1,220 @@
+"""The page of weights: a checkpoint is opened, listed, read within a bound, or refused in words."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+from streamlit.testing.v1 import AppTest
+
+from app import microscope, sources
+from app.figures.weights import falling, heights, map_figure, rank_of
+from app.microscope import Look, Microscope
+from app.panels.html import render
+from app.state import selection
+from model.load import build, upstream_state
+
+SCRIPT = Path(__file__).with_name("weights_page.py")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A small K3 of two files, with an index."""
+    folder = tmp_path_factory.mktemp("held") / "small-k3"
+    folder.mkdir()
+    lm = build("tiny-k3", seed=5)
+    state = upstream_state(lm)
+    names = sorted(state)
+    index = {}
+    for i, part in enumerate((names[::2], names[1::2]), 1):
+        file = f"model-0000{i}-of-00002.safetensors"
+        save_file({name: state[name] for name in part}, folder / file)
+        index |= dict.fromkeys(part, file)
+    text = json.dumps({"metadata": {}, "weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text)
+    (folder / "config.json").write_text(json.dumps(lm.config.to_hf()))
+    return folder, state
+
+
+@pytest.fixture
+def named(checkpoint, monkeypatch):
+    monkeypatch.setenv(sources.NAMED, str(checkpoint[0]))
+    # one for all pages of a process
+    monkeypatch.setattr(microscope, "_shared", Microscope())
+    return checkpoint[1]
+
+
+def seen(look, lens=None):
+    return (lens or Microscope()).ask(look).result(30)
+
+
+def test_a_list_is_of_what_fits_and_says_what_reading_it_would_cost(named):
+    found = seen(Look(checkpoint="small-k3", what="tensors", pattern="*.A_log")).value
+    wanted = [name for name in named if name.endswith(".A_log")]
+    assert [entry.name for entry in found.rows] == sorted(wanted)
+    assert found.count == len(wanted)
+    assert found.planned == sum(named[name].nbytes for name in wanted)
+
+
+def test_a_long_list_comes_in_pages_and_is_not_read_at_once(named):
+    first = seen(Look(checkpoint="small-k3", what="tensors")).value
+    assert first.count == len(named)
+    assert len(first.rows) == microscope.ROWS
+    assert first.planned is None
+    last = seen(Look(checkpoint="small-k3", what="tensors", page=10**6)).value
+    assert last.first + len(last.rows) == last.count
+
+
+def test_values_are_those_of_the_file(named):
+    (report,) = seen(
+        Look(checkpoint="small-k3", what="read", pattern="*layers.0.self_attn.A_log")
+    ).value
+    truth = named[report.name].double().numpy()
+    assert report.values.count == truth.size
+    assert report.values.mean == pytest.approx(truth.mean())
+    assert np.allclose(report.few, truth)
+
+
+@pytest.mark.parametrize("what", ["decay", "residual", "router"])
+def test_every_ready_made_view_is_made(named, what):
+    assert seen(Look(checkpoint="small-k3", what=what)).value.planned > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc", "../held", "small k3", "", "a/b/c", "<script>", "x" * 500, "\x00"]
+)
+def test_a_visitor_opens_no_folder_of_the_server(named, name):
+    with pytest.raises(ValueError, match="no Hub id"):
+        seen(Look(checkpoint=name, what="tensors"))
+
+
+def test_a_fault_is_told_without_the_path_of_the_server(named, checkpoint, tmp_path, monkeypatch):
+    (tmp_path / "hollow").mkdir()
+    monkeypatch.setenv(sources.NAMED, str(tmp_path / "hollow"))
+    with pytest.raises(ValueError, match="hollow") as said:
+        seen(Look(checkpoint="hollow", what="tensors"))
+    assert str(tmp_path) not in str(said.value)
+
+
+def test_a_pattern_that_fits_nothing_says_so(named):
+    with pytest.raises(ValueError, match="fits 'nothing'"):
+        seen(Look(checkpoint="small-k3", what="tensors", pattern="nothing"))
+
+
+def test_readers_who_ask_the_same_share_one_look(named):
+    lens, look = Microscope(), Look(checkpoint="small-k3", what="tensors")
+    asked = [threading.Thread(target=lens.ask, args=(look,)) for _ in range(8)]
+    for thread in asked:
+        thread.start()
+    for thread in asked:
+        thread.join()
+    assert lens.ask(look) is lens.ask(look)
+    assert lens.ask(look).result(30).value.count == len(named)
+
+
+def test_a_look_that_failed_is_made_again_after_a_while(named, monkeypatch):
+    lens, look = Microscope(), Look(checkpoint="small-k3", what="tensors", pattern="none")
+    with pytest.raises(ValueError):  # noqa: PT011
+        seen(look, lens)
+    first = lens.ask(look)
+    assert lens.ask(look) is first
+    monkeypatch.setattr(lens, "_failed", {look: -1.0})
+    assert lens.ask(look) is not first
+
+
+def written(page):
+    return "\n".join(element.proto.body for element in page.get("html"))
+
+
+def open_weights(**asked):
+    page = AppTest.from_file(str(SCRIPT), default_timeout=60)
+    page.query_params["view"] = "weights"
+    for name, value in asked.items():
+        page.query_params[name] = value
+    return page.run()
+
+
+def test_the_page_asks_for_a_checkpoint_first(named):
+    page = open_weights()
+    assert not page.exception
+    assert "No checkpoint is open" in written(page)
+
+
+def test_the_page_lists_first_and_reads_when_asked(named):
+    page = open_weights(checkpoint="small-k3", tensors="*layers.0.self_attn.A_log")
+    assert not page.exception
+    assert "layers.0.self_attn.A_log" in written(page)
+    assert "standard deviation" not in written(page)
+    button = page.button(key="weights-read")
+    assert button.label == "Read its values, 12 B"
+    page = button.click().run()
+    assert "standard deviation" in written(page)
+
+
+@pytest.mark.parametrize("look", ["decay", "residual", "router"])
+def test_the_page_bounds_a_view_before_it_is_read(named, look):
+    page = open_weights(checkpoint="small-k3", look=look)
+    assert "at most 100.7 MB" in written(page)
+    page = page.button(key="weights-read").click().run()
+    assert not page.exception
+    assert "small-k3, from this machine" in written(page)
+
+
+def test_a_checkpoint_that_is_not_there_is_answered_on_the_page(named):
+    page = open_weights(checkpoint="no/such/thing")
+    assert not page.exception
+    assert "no Hub id" in written(page)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "tensors", "look"])
+@pytest.mark.parametrize("asked", ["<script>", "\x00", "%00", "a b", "x" * 3000])
+def test_an_address_that_cannot_be_a_question_is_answered_in_words(name, asked):
+    found = selection({"view": "weights", name: asked})
+    assert any(f"asks for {name}" in notice for notice in found.notices)
+
+
+def test_the_tallest_bar_is_as_high_as_the_chart_and_a_lone_value_is_seen():
+    assert heights([0, 1, 10**6]) == [0.0, 1.0, 100.0]
+    assert heights([0, 0]) == [0.0, 0.0]
+    assert heights([]) == []
+
+
+def test_singular_values_fall_on_a_logarithmic_axis():
+    assert falling([100.0, 10.0, 1.0]) == [100.0, 50.0, 1.0]
+    assert falling([]) == []
+    assert falling([0.0, 0.0]) == []
+    assert len(falling([float(v) for v in range(1000, 0, -1)])) <= 64
+    assert falling([1.0, 0.0])[-1] == 1.0
+
+
+def test_a_numerical_rank_counts_what_is_above_rounding():
+    assert rank_of([1.0, 0.5, 1e-9], (3, 3)) == 2
+    assert rank_of([], (0, 0)) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 128, 129, 300])
+def test_a_map_of_many_rows_shows_every_second_and_says_so(rows):
+    figure = map_figure(
+        np.arange(rows * 3.0).reshape(rows, 3),
+        name="n",
+        symbol="s",
+        rows=("layer", [str(i) for i in range(rows)]),
+        column="head",
+        signed=True,
+        bound=None,
+        facts=["f"],
+        stream="decay",
+    )
+    shown = len(figure["rows"]["labels"])
+    assert shown <= 128
+    said = any("rows one is shown" in fact for fact in figure["provenance"][0]["facts"])
+    assert said == (rows > 128)
+
+
+def test_names_of_a_file_are_escaped():
+    row = {"name": "<img onerror=1>", "dtype": "F32", "shape": "1", "bytes": "4", "file": "<b>"}
+    html = render("weights_list.html", register="r", lead="l", rows=[row])
+    assert "<img" not in html
+    assert "<b>" not in html
