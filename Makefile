@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
+# folders and Hub ids, separated by commas, that readers may run and look into
+SOURCES ?= $(KIMISCOPE_SOURCES)
 
 .PHONY: run test check bench example sheet browser clean
 .DEFAULT_GOAL := run
@@ -21,7 +23,7 @@ $(VENV)/.dev: requirements.txt requirements-dev.txt requirements-oracles.txt | $
 
 run: $(VENV)/.run
 	$(BIN)/python -m app.reader
-	$(BIN)/python -m streamlit run streamlit_app.py --server.port $(PORT)
+	KIMISCOPE_SOURCES="$(SOURCES)" $(BIN)/python -m streamlit run streamlit_app.py --server.port $(PORT)
 
 browser:
 	@$(PYTHON) tests/browser/install.py
