@@ -4,6 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from model.config_faults import (
+    CHECKED,
+    REQUIRED,
+    refuse_contradictions,
+    refuse_what_cannot_be_built,
+)
 from model.spelling import config_in_house_words
 
 Mixer = Literal["kda", "mla"]
@@ -34,9 +40,6 @@ SILENT_KEYS = frozenset(
     }
 )
 """Keys of released files that change nothing about the forward pass we build."""
-
-REQUIRED = {"attention_bias": False, "tie_word_embeddings": False}
-"""Keys for which the released models hold one value and we build no other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,15 +105,21 @@ class KimiConfig:
 
     @classmethod
     def from_hf(cls, json: Mapping[str, Any]) -> Self:
-        """Read an upstream file: its `text_config` where it has one, K2's spelling or K3's."""
+        """Read an upstream file: its `text_config` where it has one, K2's spelling or K3's.
+
+        Raises ValueError that lists everything in it that cannot be built.
+        """
         text = config_in_house_words(json.get("text_config") or json)
-        linear = text.get("linear_attn_config")
         values: dict[str, Any] = {
             name: text[name] if name in text else DEFAULTS.get(name) for name in _FIELDS
         }
+        if isinstance(ends := values["eos_token_id"], list) and ends:
+            # any of them ends a text; the first is the one that training put there
+            values["eos_token_id"] = ends[0]
         if missing := [name for name in _FIELDS if name not in text and name not in DEFAULTS]:
             raise ValueError(f"The configuration lacks {missing}; a released config.json has them.")
-        _refuse_what_is_not_built(text, values)
+        refuse_what_cannot_be_built(text, values)
+        linear = values["linear_attn_config"]
         values["linear_attn_config"] = _linear_attn_config(linear)
         values["mixers"] = _mixers(values["num_hidden_layers"], linear)
         values["feed_forwards"] = tuple(
@@ -119,7 +128,8 @@ class KimiConfig:
             else "dense"
             for i in range(values["num_hidden_layers"])
         )
-        read = {*_FIELDS, *SILENT_KEYS, *REQUIRED, "num_key_value_heads"}
+        refuse_contradictions(text, values["mixers"], values["feed_forwards"])
+        read = {*_FIELDS, *SILENT_KEYS, *CHECKED, *REQUIRED, "num_key_value_heads"}
         unknown = tuple(sorted(key for key in text if key not in read))
         return cls(**values, unknown=unknown)
 
@@ -179,18 +189,6 @@ DEFAULTS: dict[str, Any] = {
 }
 """What a file means by leaving a key out."""
 
-AT_LEAST_ONE = (
-    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "q_lora_rank"),
-    *("kv_lora_rank", "qk_nope_head_dim", "v_head_dim", "attn_res_block_size", "moe_layer_freq"),
-    *("intermediate_size", "routed_expert_hidden_size", "num_expert_group", "topk_group"),
-    "max_position_embeddings",
-)
-AT_LEAST_NONE = (
-    *("qk_rope_head_dim", "first_k_dense_replace", "num_experts", "num_experts_per_token"),
-    *("num_shared_experts", "moe_intermediate_size"),
-)
-LINEAR_SIZES = ("num_heads", "head_dim", "short_conv_kernel_size")
-
 _FIELDS = tuple(
     name for name in KimiConfig.__slots__ if name not in ("mixers", "feed_forwards", "unknown")
 )
@@ -209,50 +207,11 @@ def _linear_attn_config(table: Mapping[str, Any] | None) -> LinearAttnConfig | N
 
 
 def _mixers(num_layers: int, table: Mapping[str, Any] | None) -> tuple[Mixer, ...]:
-    """Layer kinds from the 1-based lists of the file, which must name each layer once."""
+    """Layer kinds from the 1-based lists of the file, of which either gives the other."""
     if table is None:
         return ("mla",) * num_layers
-    full = set(table["full_attn_layers"])
-    kda = set(table.get("kda_layers", set(range(1, num_layers + 1)) - full))
-    if full & kda or full | kda != set(range(1, num_layers + 1)):
-        raise ValueError(
-            f"kda_layers {sorted(kda)} and full_attn_layers {sorted(full)} must share out the "
-            f"layers 1 to {num_layers}, each once."
-        )
+    if "kda_layers" in table:
+        kda = set(table["kda_layers"])
+    else:
+        kda = set(range(1, num_layers + 1)) - set(table["full_attn_layers"])
     return tuple("kda" if i + 1 in kda else "mla" for i in range(num_layers))
-
-
-def _refuse_what_is_not_built(text: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    faults = [
-        f"{key} is {text[key]!r}, and only {value!r} is built"
-        for key, value in REQUIRED.items()
-        if text.get(key, value) != value
-    ]
-    heads = text.get("num_attention_heads")
-    if text.get("num_key_value_heads", heads) != heads:
-        faults.append(f"num_key_value_heads {text['num_key_value_heads']!r} is not {heads!r}")
-    if text.get("hidden_act") not in ("situ", "silu"):
-        faults.append(f"hidden_act is {text.get('hidden_act')!r}, and 'situ' or 'silu' is built")
-    bound = (text.get("linear_attn_config") or {}).get("gate_lower_bound")
-    if bound is not None and not -5.0 <= bound < 0.0:
-        faults.append(f"gate_lower_bound {bound!r} is not in [-5, 0)")
-    faults += _faulty_sizes(values)
-    if faults:
-        raise ValueError(f"This configuration cannot be built: {'; '.join(faults)}.")
-
-
-def _faulty_sizes(values: Mapping[str, Any]) -> list[str]:
-    """Sizes that no tensor can have."""
-    linear = values["linear_attn_config"] or {}
-    sizes = {name: (values[name], 1) for name in AT_LEAST_ONE}
-    sizes |= {name: (values[name], 0) for name in AT_LEAST_NONE}
-    sizes |= {f"linear_attn_config.{name}": (linear.get(name), 1) for name in LINEAR_SIZES}
-    faults = [
-        f"{name} is {value!r}, and must be a whole number from {least} on"
-        for name, (value, least) in sizes.items()
-        if value is not None and (type(value) is not int or value < least)
-    ]
-    if not faults and values["num_experts_per_token"] > values["num_experts"]:
-        chosen, experts = values["num_experts_per_token"], values["num_experts"]
-        faults.append(f"num_experts_per_token is {chosen}, and num_experts {experts}")
-    return faults

@@ -2,38 +2,34 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from model.config import KimiConfig
+if TYPE_CHECKING:
+    from model.config import KimiConfig
 
-UNSTRETCHED = ("default", None)
-STRETCHED = "yarn"
+PLAIN, STRETCHED = "default", "yarn"
+"""Kinds of `rope_scaling` that are built."""
+NEEDED = ("factor", "original_max_position_embeddings")
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 0.0}
 """What a `rope_scaling` table means by leaving a key out."""
 
 
-def scaling_of(config: KimiConfig) -> dict[str, Any] | None:
-    """The table of a stretched context with its defaults; `None` where the angles are plain.
+def kind_of(table: Mapping[str, Any] | None) -> str | None:
+    """What a `rope_scaling` table asks for; without a table the angles are plain."""
+    return table.get("rope_type", table.get("type")) if table else PLAIN
 
-    Raises ValueError for a kind of scaling other than YaRN.
-    """
-    table: Mapping[str, Any] = config.rope_scaling or {}
-    kind = table.get("rope_type", table.get("type"))
-    if config.mla_use_nope or kind in UNSTRETCHED:
+
+def scaling_of(config: "KimiConfig") -> dict[str, Any] | None:
+    """The table of a stretched context with its defaults; `None` where the angles are plain."""
+    if config.mla_use_nope or kind_of(config.rope_scaling) == PLAIN:
         return None
-    if kind != STRETCHED:
-        raise ValueError(f"rope_scaling is of the type {kind!r}; {STRETCHED!r} or none is built.")
-    return DEFAULTS | dict(table)
+    return DEFAULTS | dict(config.rope_scaling or {})
 
 
-def frequencies(config: KimiConfig) -> list[float]:
-    """Angle a position of each pair: `θ^(−2m/R)`, divided by the factor as far as the ramp says.
-
-    Raises ValueError where the configuration has no base, or an odd width to rotate.
-    """
+def frequencies(config: "KimiConfig") -> list[float]:
+    """Angle a position of each pair: `θ^(−2m/R)`, divided by the factor as far as the ramp says."""
     width, base = config.qk_rope_head_dim, config.rope_theta
-    if base is None or width % 2:
-        raise ValueError(f"Rotation needs rope_theta and an even width: {base!r} and {width!r}.")
+    assert base is not None
     speeds = [base ** (-2 * pair / width) for pair in range(width // 2)]
     if (scaling := scaling_of(config)) is None:
         return speeds
@@ -61,7 +57,7 @@ def magnitude(factor: float, mscale: float) -> float:
     return 0.1 * mscale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
-def turn_gain(config: KimiConfig) -> float:
+def turn_gain(config: "KimiConfig") -> float:
     """Factor on every sine and cosine: one where both magnitudes of the table agree."""
     if (scaling := scaling_of(config)) is None:
         return 1.0
@@ -69,7 +65,7 @@ def turn_gain(config: KimiConfig) -> float:
     return magnitude(factor, scaling["mscale"]) / magnitude(factor, scaling["mscale_all_dim"])
 
 
-def score_scale(config: KimiConfig) -> float:
+def score_scale(config: "KimiConfig") -> float:
     """Factor on the scores: one over the root of a head's width, with YaRN's magnitude squared."""
     scale = config.qk_head_dim**-0.5
     if (scaling := scaling_of(config)) is None or not scaling["mscale_all_dim"]:

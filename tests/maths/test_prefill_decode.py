@@ -10,7 +10,7 @@ from model.init import give_storage
 from model.kda import delta_rule
 from model.kimi import KimiLM
 from model.load import build
-from model.presets import hf
+from model.presets import TINY
 
 BOUNDS = {"float32": 1e-4, "float64": 1e-9}
 SHORT = (1, 2, 15, 16, 17)
@@ -18,8 +18,8 @@ LONG = (63, 64, 65, 130)
 
 
 @cache
-def tiny(dtype):
-    return build("tiny-k3", seed=3, dtype=dtype)
+def tiny(dtype, name="tiny-k3"):
+    return build(name, seed=3, dtype=dtype)
 
 
 @cache
@@ -38,44 +38,53 @@ def in_pieces(lm, ids, borders, mla="expanded"):
     return torch.cat(pieces, dim=1), kept
 
 
+every_model = pytest.mark.parametrize("name", TINY)
+
+
+@every_model
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("length", SHORT)
-def test_a_short_prompt_can_be_cut_anywhere(length, dtype, mla):
-    lm, ids = tiny(dtype), prompt(length)
+def test_a_short_prompt_can_be_cut_anywhere(length, dtype, mla, name):
+    lm, ids = tiny(dtype, name), prompt(length)
     whole = lm(ids)
     for split in range(length):
         pieces, _ = in_pieces(lm, ids, [split], mla)
         assert distance(pieces, whole) <= BOUNDS[dtype], split
 
 
+@every_model
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("length", [*SHORT, *LONG])
-def test_decoding_token_by_token_equals_prefill(length, dtype, mla):
-    lm, ids = tiny(dtype), prompt(length, batch=2)
+def test_decoding_token_by_token_equals_prefill(length, dtype, mla, name):
+    lm, ids = tiny(dtype, name), prompt(length, batch=2)
     pieces, kept = in_pieces(lm, ids, range(1, length), mla)
     assert distance(pieces, lm(ids)) <= BOUNDS[dtype]
     assert kept.positions == length
 
 
+@every_model
+@pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("length", LONG)
-def test_a_long_prompt_can_be_cut_near_a_chunk_border(length, dtype):
-    lm, ids = tiny(dtype), prompt(length)
+def test_a_long_prompt_can_be_cut_near_a_chunk_border(length, dtype, mla, name):
+    lm, ids = tiny(dtype, name), prompt(length)
     whole = lm(ids)
     for split in (1, 15, 16, 17, 31, 32, 33, 62):
-        assert distance(in_pieces(lm, ids, [split])[0], whole) <= BOUNDS[dtype], split
+        assert distance(in_pieces(lm, ids, [split], mla)[0], whole) <= BOUNDS[dtype], split
 
 
+@every_model
 @pytest.mark.parametrize("split", [511, 512, 513])
-def test_a_prompt_longer_than_a_segment_can_be_cut(split):
-    lm, ids = tiny("float64"), prompt(530)
+def test_a_prompt_longer_than_a_segment_can_be_cut(split, name):
+    lm, ids = tiny("float64", name), prompt(530)
     assert distance(in_pieces(lm, ids, [split])[0], lm(ids)) <= BOUNDS["float64"]
 
 
-def test_more_keys_than_are_scored_explicitly_give_the_same_read(monkeypatch):
-    lm, ids = tiny("float64"), prompt(65)
+@every_model
+def test_more_keys_than_are_scored_explicitly_give_the_same_read(monkeypatch, name):
+    lm, ids = tiny("float64", name), prompt(65)
     whole, pieces = lm(ids), in_pieces(lm, ids, [64])[0]
     monkeypatch.setattr("model.mla.EXPLICIT_KEYS", 8)
     assert distance(lm(ids), whole) <= BOUNDS["float64"]
@@ -83,10 +92,11 @@ def test_more_keys_than_are_scored_explicitly_give_the_same_read(monkeypatch):
         assert distance(in_pieces(lm, ids, [30, 64], mla)[0], pieces) <= BOUNDS["float64"]
 
 
+@every_model
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize("dtype", BOUNDS)
-def test_a_right_padded_batch_equals_each_sequence_alone(dtype, mla):
-    lm, lengths = tiny(dtype), [3, 17, 40, 1]
+def test_a_right_padded_batch_equals_each_sequence_alone(dtype, mla, name):
+    lm, lengths = tiny(dtype, name), [3, 17, 40, 1]
     ids = prompt(40, batch=4)
     kept = lm.new_cache(batch=4, mla=mla)
     padded = lm(ids, kept, torch.tensor(lengths))
@@ -100,8 +110,9 @@ def test_a_right_padded_batch_equals_each_sequence_alone(dtype, mla):
         assert distance(torch.cat(decoded, 1)[row : row + 1], rest) <= BOUNDS[dtype]
 
 
-def test_padding_never_touches_the_memory():
-    lm, lengths = tiny("float32"), torch.tensor([5, 9])
+@pytest.mark.parametrize("name", ["tiny-k3", "tiny-kimi-linear"])
+def test_padding_never_touches_the_memory(name):
+    lm, lengths = tiny("float64", name), torch.tensor([5, 9])
     kept, other = lm.new_cache(2), lm.new_cache(2)
     ids = prompt(9, batch=2)
     lm(ids, kept, lengths)
@@ -110,8 +121,9 @@ def test_padding_never_touches_the_memory():
     lm(ids, other, lengths)
     for mine, theirs in zip(kept.layers, other.layers, strict=True):
         if mine.kind == "kda":
-            for name, tensor in mine.tensors().items():
-                assert torch.equal(tensor, theirs.tensors()[name]), name
+            for part, tensor in mine.tensors().items():
+                # padding may share a matrix product with tokens, which rounds differently then
+                assert distance(tensor, theirs.tensors()[part]) <= 1e-12, part
 
 
 def test_the_last_logits_alone_are_those_of_the_last_token_of_each_sequence():
@@ -147,40 +159,15 @@ def test_a_cache_of_another_batch_is_refused():
         lm(prompt(4, batch=2), lm.new_cache(3))
 
 
-LINEAR = {
-    "hidden_act": "silu",
-    "q_lora_rank": None,
-    "mla_use_output_gate": False,
-    "attn_res_block_size": None,
-    "routed_expert_hidden_size": None,
-    "latent_moe_use_norm": False,
-    "routed_scaling_factor": 2.446,
-    "num_shared_experts": 1,
-    "linear_attn_config": {
-        "num_heads": 3,
-        "head_dim": 8,
-        "short_conv_kernel_size": 4,
-        "full_attn_layers": [4, 5],
-    },
-}
-"""What turns the tiny K3 into a tiny Kimi-Linear."""
-
-
-@pytest.mark.parametrize("mla", ["expanded", "latent"])
-@pytest.mark.parametrize("dtype", BOUNDS)
-def test_the_parts_of_kimi_linear_decode_as_they_prefill(dtype, mla):
-    lm, ids = build({**hf("tiny-k3"), **LINEAR}, dtype=dtype), prompt(65, batch=2)
-    pieces, _ = in_pieces(lm, ids, range(20, 65), mla)
-    assert distance(pieces, lm(ids)) <= BOUNDS[dtype]
-
-
-def test_every_parameter_but_those_that_never_run_learns():
-    lm = build("tiny-k3", dtype="float64").requires_grad_(True)
+@every_model
+def test_every_parameter_but_those_that_never_run_learns(name):
+    lm = build(name, dtype="float64").requires_grad_(True)
     ids = prompt(70, batch=2)
     lm(ids).log_softmax(-1)[..., 7].sum().backward()
     idle = {name for name, p in lm.named_parameters() if p.grad is None or not p.grad.any()}
     biases = {n for n, _ in lm.named_parameters() if n.endswith("e_score_correction_bias")}
-    assert idle == biases | {f"layers.0.self_attention_res.{n}.weight" for n in ("norm", "proj")}
+    unread = {n for n, _ in lm.named_parameters() if n.startswith("layers.0.self_attention_res.")}
+    assert idle == biases | unread
 
 
 def test_gradients_of_chunks_are_those_of_the_recurrence():
@@ -195,12 +182,6 @@ def test_gradients_of_chunks_are_those_of_the_recurrence():
     for name, parameter in chunked.named_parameters():
         if parameter.grad is not None:
             torch.testing.assert_close(parameter.grad, theirs[name].grad, rtol=1e-8, atol=1e-10)
-
-
-def test_a_model_that_rotates_needs_a_base_for_its_angles():
-    small = {**build("tiny-k3", device="meta").config.to_hf(), "mla_use_nope": False}
-    with pytest.raises(ValueError, match="rope_theta"):
-        build(small)
 
 
 @pytest.mark.parametrize(
