@@ -1,103 +1,86 @@
-"""A checkpoint, in a folder or on the Hub: its configuration and its tensors, or why not."""
+"""A checkpoint, in a folder or on the Hub: its configuration, its files and what they hold."""
 
-import difflib
-import json
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from model.presets import PRESETS
+from model.header import CheckpointError, Entry, read_header
+from model.shards import CONFIG, INDEX, parse_config, parse_index, shards_of
 
-if TYPE_CHECKING:
-    from torch import Tensor
+ABOUT = (CONFIG, INDEX, "tokenizer.json", "tiktoken.model", "tokenizer_config.json")
+"""Files that say what a checkpoint is, read before any of its weights. Its code never is."""
+_WEIGHTS = "*.safetensors"
 
-_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-_READ = ["*.json", "*.safetensors"]
-"""Files of a repository that are fetched; code and pickles are not."""
-_PICKLES = ("*.bin", "*.pt", "*.pth")
-_INDEX = "model.safetensors.index.json"
+Wanted = Callable[[str], bool]
+"""Whether a tensor of that name is to be read."""
 
 
-def checkpoint_folder(source: str, files: Iterable[str] = _READ) -> Path:
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder here, and the Hub's model that files still missing from it come from."""
+
+    folder: Path
+    repo: str | None = None
+
+    @classmethod
+    def of(cls, source: str, revision: str | None = None) -> Self:
+        """Of a folder, or of a Hub id, of which only the small files are there by then."""
+        folder = checkpoint_folder(source, ABOUT, revision)
+        return cls(folder, None if Path(source).is_dir() else source)
+
+    def weight_files(self, wanted: Wanted) -> tuple[list[str], set[str]]:
+        """Files that hold wanted tensors, now in the folder, and every name that the index has.
+
+        Without an index all files are named, and their headers say which tensors there are.
+        """
+        index = read_index(self.folder)
+        shards = index and {name: file for name, file in index.items() if wanted(name)}
+        if shards == {}:
+            raise CheckpointError(f"{INDEX} of {str(self.folder)!r} lists nothing of this model.")
+        if self.repo is not None:
+            files = [_WEIGHTS] if shards is None else sorted(set(shards.values()))
+            # the folder's name is the commit, so that all files are of one
+            checkpoint_folder(self.repo, files, self.folder.name)
+        names = [path.name for path in self.folder.iterdir() if path.is_file()]
+        return shards_of(names, shards, str(self.folder)), set(index or ())
+
+
+def checkpoint_folder(
+    source: str, files: Iterable[str] = (*ABOUT, _WEIGHTS), revision: str | None = None
+) -> Path:
     """The folder that `source` names, or the one to which its files come from the Hub."""
     if source and Path(source).is_dir():
+        if revision is not None:
+            raise ValueError(
+                f"revision={revision!r} is for models of the Hub, and {source!r} is a folder here."
+            )
         return Path(source)
-    if not _HUB_ID.fullmatch(source):
-        near = difflib.get_close_matches(source, PRESETS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise LookupError(
-            f"{source!r} is no preset ({', '.join(PRESETS)}), no folder and no Hub id "
-            f"org/name.{hint}"
-        )
-    from huggingface_hub import snapshot_download
+    # its library takes longer to import than a configuration to read
+    from model import hub
 
-    # the base of its HTTP library's errors, whichever library this version uses
-    from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
-
-    try:
-        return Path(snapshot_download(source, allow_patterns=list(files)))
-    except (HTTPError, OSError, ValueError) as error:
-        words = str(error).strip().splitlines()
-        raise LookupError(
-            f"{source!r} is no folder here, and the Hub did not give it: "
-            f"{words[0] if words else type(error).__name__}. Check name and network, or name a "
-            "folder with config.json and .safetensors files."
-        ) from error
+    return hub.fetch(hub.repo_of(source), files, revision)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
+    path = folder / CONFIG
     if not path.is_file():
-        raise ValueError(f"{str(folder)!r} holds no config.json, which says what model it is.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{str(path)!r} is no JSON: {error}.") from error
-    if not isinstance(config, dict):
-        raise ValueError(f"{str(path)!r} holds a {type(config).__name__}, and not a JSON object.")
-    return config
+        raise CheckpointError(f"{str(folder)!r} holds no {CONFIG}, which says what model it is.")
+    return parse_config(path.read_bytes(), str(path))
 
 
-def read_tensors(folder: Path) -> dict[str, "Tensor"]:
-    """Every tensor of the folder's safetensors files, each under one name and from one file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    tensors: dict[str, Tensor] = {}
-    for file in _weight_files(folder):
-        try:
-            held = load_file(file)
-        except SafetensorError as error:
-            raise ValueError(
-                f"{str(file)!r} is cut short or no safetensors file ({error}). Fetch it again."
-            ) from error
-        if twice := sorted(held.keys() & tensors.keys()):
-            raise ValueError(
-                f"{str(file)!r} holds {len(twice)} tensors that another file holds too, as "
-                f"{twice[0]!r}; leave one of the files."
-            )
-        tensors |= held
-    return tensors
+def read_index(folder: Path) -> dict[str, str] | None:
+    """The shard of each tensor by the checkpoint's index; None where there is none."""
+    path = folder / INDEX
+    return parse_index(path.read_bytes(), str(path)) if path.is_file() else None
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    """What the index lists, or else every safetensors file."""
-    if (index := folder / _INDEX).is_file():
-        listed = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        if absent := [name for name in listed if not (folder / name).is_file()]:
-            raise ValueError(
-                f"{str(folder)!r} lacks {len(absent)} of the {len(listed)} files that {_INDEX} "
-                f"lists, as {absent[0]!r}. Fetch the rest."
-            )
-        return [folder / name for name in listed]
-    if files := sorted(folder.glob("*.safetensors")):
-        return files
-    pickles = sorted(path.name for glob in _PICKLES for path in folder.glob(glob))
-    remedy = (
-        f" {pickles[0]!r} is a pickle, which may run code when it is read: convert it to "
-        "safetensors."
-        if pickles
-        else ""
-    )
-    raise ValueError(f"{str(folder)!r} holds no .safetensors file.{remedy}")
+def read_entries(folder: Path, files: Iterable[str]) -> list[Entry]:
+    """What the files hold, by their headers alone; a name stands twice where two files have it."""
+    from model.source_files import LocalFile
+
+    entries: list[Entry] = []
+    for name in files:
+        file = LocalFile(folder / name)
+        entries += read_header(file.read, file.size, name).values()
+    return entries

@@ -1,27 +1,38 @@
-"""Making a model: from a configuration with random weights, or from a folder with trained ones."""
+"""Making a model: from a configuration with random weights, or from a trained checkpoint."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.checkpoint import checkpoint_folder, read_config, read_tensors
+from model.checkpoint import Checkpoint, read_config
 from model.config import KimiConfig
-from model.init import fill, give_storage
+from model.init import fill as fill_randomly
+from model.init import give_storage
 from model.kimi import KimiLM
+from model.load_fill import Progress, fill, refuse_padded_rates
+from model.load_match import match
+from model.load_plan import Shape, plan
 from model.memory import keep_freed_pages
 from model.presets import PRESETS, RELEASED, preset
+from model.room import device_for, dtype_called, dtype_for
 from model.shipped import RANDOM, folder_of, has_weights
-from model.spelling import expert_part, from_upstream, is_stacked, to_upstream
+from model.spelling import is_stacked, to_upstream
 from model.tokenizer import tokenizer_for
 
 KERNELS = ("auto", "torch", "triton")
-PLAIN_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-"""What a tensor may come in: anything else holds codes, which mean nothing without scales."""
-FAULTS = ("missing", "unexpected", "given twice", "packed", "misshapen")
-NAMED = 10
-"""Names of each kind of mismatch that an error lists."""
+DTYPE_WORDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.uint8: "U8",
+}
+"""The words of safetensors for the dtypes that are read; others go by torch's."""
 
 
 def build(
@@ -41,23 +52,21 @@ def build(
         config = preset(config)
     elif not isinstance(config, KimiConfig):
         config = KimiConfig.from_hf(config)
-    lm = unfilled(config, device, dtype, kernels)
-    if device != "meta":
-        fill(lm, config, seed)
+    refuse_kernels(kernels)
+    lm = without_storage(config)
+    place, number = device_for(device), dtype_called(dtype)
+    give_storage(lm, str(place), number)
+    if place.type != "meta":
+        fill_randomly(lm, config, seed)
     lm.source = source
-    lm.weights_note = "no weights" if device == "meta" else RANDOM
+    lm.weights_note = "no weights" if place.type == "meta" else RANDOM
     lm.tokenizer = tokenizer_for(config)
     return lm
 
 
-def unfilled(config: KimiConfig, device: str, dtype: str, kernels: str) -> KimiLM:
-    """A model with storage and nothing in it."""
-    refuse_kernels(kernels)
-    refuse_device(device)
+def without_storage(config: KimiConfig) -> KimiLM:
     keep_freed_pages()
-    lm = KimiLM(config).eval()
-    give_storage(lm, device, dtype_called(dtype))
-    return lm
+    return KimiLM(config).eval()
 
 
 def load(
@@ -67,68 +76,129 @@ def load(
     dtype: str = "auto",
     layers: Iterable[int] | None = None,
     kernels: str = "auto",
+    revision: str | None = None,
+    progress: Progress | None = None,
 ) -> KimiLM:
-    """A model to run: a preset that fits on this machine, a folder, or a Hub id `org/name`."""
-    if layers is not None:
-        raise ValueError(
-            "layers= loads part of a checkpoint, which is not built yet; leave it out."
-        )
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    dtype = ("float32" if device == "cpu" else "bfloat16") if dtype == "auto" else dtype
+    """A model to run: a preset that fits on this machine, a folder, or a Hub id `org/name`.
+
+    `layers`, as `range(4)`, loads the first layers and no tensor of the others: a run computes
+    exactly what the whole model does up to there, and its logits are read after the last of
+    them. `revision` is a branch, tag or commit of the Hub. `progress` is called with bytes read
+    and bytes in all. `lm.weights_note` says what a reader must know: what was left out, and
+    weights that are no numbers.
+    """
+    refuse_kernels(kernels)
     if source in RELEASED:
         raise ValueError(
             f"{source!r} is a released configuration without weights here. "
             f"build({source!r}, device='meta') has its shapes; a folder with weights can be loaded."
         )
-    if source in PRESETS:
-        lm = build(source, device=device, dtype=dtype, kernels=kernels)
-        shipped = folder_of(source)
-        if shipped is not None:
-            if has_weights(source):
-                load_weights(lm, read_tensors(shipped))
-            lm.tokenizer = tokenizer_for(lm.config, shipped)
-        return lm
-    folder = checkpoint_folder(source)
-    lm = unfilled(KimiConfig.from_hf(read_config(folder)), device, dtype, kernels)
-    load_weights(lm, read_tensors(folder))
-    lm.source = source
-    lm.tokenizer = tokenizer_for(lm.config, folder)
+    checkpoint, whole = opened(source, revision)
+    config = first_layers(whole, layers)
+    lm = without_storage(config)
+    place = device_for(device)
+    # before anything is fetched that would not fit
+    number = dtype_for(lm, dtype, place)
+    folder = folder_of(source) if checkpoint is None else checkpoint.folder
+    lm.source, lm.tokenizer = source, tokenizer_for(config, folder)
+    found = None
+    if checkpoint is not None:
+        shapes = shapes_of(upstream_places(lm))
+        found = match(shapes, checkpoint, config.num_hidden_layers, whole.num_hidden_layers)
+    give_storage(lm, str(place), number)
+    notes = [part_note(config, whole), "" if found is None else found.note]
+    if place.type == "meta":
+        notes.append("no weights")
+    elif found is None:
+        fill_randomly(lm, config, seed=0)
+        notes.append(RANDOM)
+    else:
+        notes.append(found.read_into(dict(upstream_places(lm)), progress))
+    notes.append("" if lm.tokenizer is None else lm.tokenizer.vocabulary_note)
+    lm.weights_note = "; ".join(filter(None, notes))
     return lm
+
+
+def opened(source: str, revision: str | None) -> tuple[Checkpoint | None, KimiConfig]:
+    """Where the weights of a source lie, if any are shipped with it, and its configuration."""
+    if source not in PRESETS:
+        checkpoint = Checkpoint.of(source, revision)
+        return checkpoint, KimiConfig.from_hf(read_config(checkpoint.folder))
+    if revision is not None:
+        raise ValueError(f"revision={revision!r} is for models of the Hub; {source!r} is shipped.")
+    folder = folder_of(source)
+    if folder is None or not has_weights(source):
+        return None, preset(source)
+    return Checkpoint(folder), preset(source)
+
+
+def first_layers(config: KimiConfig, layers: Iterable[int] | None) -> KimiConfig:
+    """The configuration of the model's first layers, which `layers` must name without a gap."""
+    if layers is None:
+        return config
+    most = config.num_hidden_layers
+    try:
+        asked = sorted({index(layer) for layer in layers})
+    except TypeError as error:
+        raise ValueError(f"layers={layers!r}: name the layers by number, as range(4).") from error
+    if not asked or asked[0] < 0 or asked[-1] >= most:
+        raise ValueError(f"layers={asked}: the model has layers 0 to {most - 1}.")
+    count = asked[-1] + 1
+    if len(asked) < count:
+        raise ValueError(
+            f"layers={asked}: a layer reads what those before it wrote, so a part begins with "
+            f"layer 0 and leaves none out, as range({count}). `python -m model peek` reads single "
+            "tensors of any layer."
+        )
+    return replace(
+        config,
+        num_hidden_layers=count,
+        mixers=config.mixers[:count],
+        feed_forwards=config.feed_forwards[:count],
+    )
+
+
+def part_note(config: KimiConfig, whole: KimiConfig) -> str:
+    last = config.num_hidden_layers - 1
+    if last + 1 == whole.num_hidden_layers:
+        return ""
+    return (
+        f"layers 0 to {last} of {whole.num_hidden_layers} alone, logits as they read after "
+        f"layer {last}"
+    )
 
 
 def load_weights(lm: KimiLM, tensors: Mapping[str, Tensor]) -> None:
     """Copy upstream tensors into `lm`: all of them, nothing else, each of the right shape.
 
-    Where one does not fit, none is copied. `lm.weights_note` says if some are not finite.
+    Packed ones come with their scales. Where one does not fit, none is copied.
+    `lm.weights_note` says if some are not finite.
     """
-    places, fitting = dict(upstream_places(lm)), {}
-    faults: dict[str, list[str]] = {kind: [] for kind in FAULTS}
-    for upstream, tensor in tensors.items():
-        name = in_checkpoint(upstream)
-        if (place := places.get(name)) is None:
-            faults["unexpected"].append(upstream)
-            continue
-        if name in fitting:
-            faults["given twice"].append(upstream)
-        tensor = first_heads(tensor, place) if name.endswith("A_log") else tensor
-        fitting[name] = tensor
-        if tensor.dtype not in PLAIN_DTYPES:
-            faults["packed"].append(f"{upstream} as {str(tensor.dtype).removeprefix('torch.')}")
-        if tensor.shape != place.shape:
-            faults["misshapen"].append(f"{upstream} {[*tensor.shape]} for {[*place.shape]}")
-    faults["missing"] = sorted(places.keys() - fitting.keys())
-    report(faults)
-    with torch.no_grad():
-        for name, tensor in fitting.items():
-            places[name].copy_(tensor)
-    lm.weights_note = note_on(places)
+    places = dict(upstream_places(lm))
+    given = [
+        Described(name=name, dtype=dtype_word(tensor), shape=tuple(tensor.shape))
+        for name, tensor in tensors.items()
+    ]
+    parts = plan(shapes_of(places.items()), given)
+    refuse_padded_rates(places, parts, tensors.__getitem__)
+    lm.weights_note = fill(places, parts, tensors.__getitem__)
 
 
-def in_checkpoint(upstream: str) -> str:
-    """K3's name of a tensor, whichever model's name and prefix it came under."""
-    name = from_upstream(upstream)
-    part = expert_part(name)
-    return to_upstream(*part) if part else to_upstream(name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A tensor at hand, as a file's header would describe it."""
+
+    name: str
+    dtype: str
+    shape: Shape
+
+
+def dtype_word(tensor: Tensor) -> str:
+    return DTYPE_WORDS.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+
+
+def shapes_of(places: Iterable[tuple[str, Tensor]]) -> dict[str, Shape]:
+    return {name: tuple(tensor.shape) for name, tensor in places}
 
 
 def upstream_places(lm: KimiLM) -> Iterator[tuple[str, Tensor]]:
@@ -140,18 +210,6 @@ def upstream_places(lm: KimiLM) -> Iterator[tuple[str, Tensor]]:
             yield to_upstream(name), parameter
 
 
-def note_on(places: Mapping[str, Tensor]) -> str:
-    """What a reader must know of weights that came in: that some are no numbers."""
-    odd = [
-        name
-        for name, tensor in places.items()
-        if not (tensor.is_meta or bool(torch.isfinite(tensor).all()))
-    ]
-    if not odd:
-        return ""
-    return f"{len(odd)} of {len(places)} tensors hold NaN or infinity, as {odd[0]}"
-
-
 def upstream_state(lm: KimiLM) -> dict[str, Tensor]:
     """The weights under K3's checkpoint names, experts apart: what `load_weights` reads."""
     return {name: tensor.detach().contiguous() for name, tensor in upstream_places(lm)}
@@ -161,38 +219,6 @@ def upstream_names(lm: KimiLM) -> Iterator[str]:
     return (name for name, _ in upstream_places(lm))
 
 
-def first_heads(tensor: Tensor, target: Tensor) -> Tensor:
-    """One rate a head. K3's file pads them with zeros, Kimi-Linear's has axes of one around."""
-    flat, heads = tensor.flatten(), len(target)
-    if len(flat) > heads and bool(flat[heads:].any()):
-        raise ValueError(
-            f"A_log holds {len(flat)} values for {heads} heads, and those beyond are not zero."
-        )
-    return flat[:heads]
-
-
-def report(faults: Mapping[str, list[str]]) -> None:
-    """Raise once for all of them, where there are any."""
-    lines = [
-        f"{len(names)} {kind}: {', '.join(names[:NAMED])}{', …' if len(names) > NAMED else ''}"
-        for kind, names in faults.items()
-        if names
-    ]
-    if lines:
-        unpack = " Packed weights must be unpacked first." if faults["packed"] else ""
-        raise ValueError(f"The tensors do not fit this model. {'; '.join(lines)}.{unpack}")
-
-
-def refuse_device(device: str) -> None:
-    try:
-        asked = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device={device!r}: choose 'cpu', 'cuda' or 'meta'.") from error
-    count = torch.cuda.device_count()
-    if asked.type == "cuda" and (asked.index or 0) >= count:
-        raise ValueError(f"device={device!r}: torch sees {count} CUDA devices here; use 'cpu'.")
-
-
 def refuse_kernels(kernels: str) -> None:
     if kernels not in KERNELS:
         raise ValueError(f"kernels={kernels!r}: choose one of {', '.join(KERNELS)}.")
@@ -200,10 +226,3 @@ def refuse_kernels(kernels: str) -> None:
         raise ValueError(
             "kernels='triton': the model has no Triton path yet; use 'auto' or 'torch'."
         )
-
-
-def dtype_called(name: str) -> torch.dtype:
-    known = {"float64", "float32", "bfloat16", "float16"}
-    if name not in known:
-        raise ValueError(f"dtype={name!r}: choose one of {', '.join(sorted(known))}.")
-    return getattr(torch, name)

@@ -6,24 +6,11 @@ import pytest
 import torch
 
 from model.quantized import fp8, mxfp4
-
-
-def e2m1(code):
-    sign, exponent, mantissa = code >> 3, code >> 1 & 3, code & 1
-    size = mantissa / 2 if exponent == 0 else 2 ** (exponent - 1) * (1 + mantissa / 2)
-    return -size if sign else size
+from tests.contract.packed_checkpoint import e2m1, e4m3
 
 
 def e8m0(byte):
     return math.nan if byte == 255 else 2.0 ** (byte - 127)
-
-
-def e4m3(byte):
-    sign, exponent, mantissa = byte >> 7, byte >> 3 & 15, byte & 7
-    if exponent == 15 and mantissa == 7:
-        return math.nan
-    size = mantissa / 8 * 2**-6 if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - 7)
-    return -size if sign else size
 
 
 def float32(value):
