@@ -18,6 +18,7 @@ from model.cost_parameters import (
     parameter_sizes,
     parameters,
     weight_bytes,
+    weight_bytes_by_dtype,
 )
 from model.cost_polynomial import coefficients, evaluate
 from model.cost_sizes import Case, Phase
@@ -55,4 +56,5 @@ __all__ = [
     "total_kept_bytes",
     "traffic",
     "weight_bytes",
+    "weight_bytes_by_dtype",
 ]

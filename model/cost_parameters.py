@@ -193,23 +193,32 @@ FLOAT32_PARAMETERS = ("conv1d.weight", "A_log", "dt_bias", "o_norm.weight", "cor
 
 def weight_bytes(config: KimiConfig, below: str = "") -> int:
     """Bytes of the checkpoint's tensors in the released format: all, or those `below` a path."""
+    return sum(weight_bytes_by_dtype(config, below).values())
+
+
+def weight_bytes_by_dtype(config: KimiConfig, below: str = "") -> dict[str, int]:
+    """The same by safetensors' words for what they are stored as."""
     counts = {None: 1} | {layers[0]: len(layers) for layers in layer_kinds(config).values()}
     case, form = Case(config=config), storage(config)
-    return sum(
-        layers * _stored_bytes(case, form, name, owner, axes)
-        for layer, layers in counts.items()
-        for name, (owner, axes) in parameter_axes(config, layer).items()
-        if _is_below(name, below)
-    )
+    found: dict[str, int] = {}
+    for layer, layers in counts.items():
+        for name, (owner, axes) in parameter_axes(config, layer).items():
+            if _is_below(name, below):
+                for dtype, size in _stored_bytes(case, form, name, owner, axes).items():
+                    found[dtype] = found.get(dtype, 0) + layers * size
+    return found
 
 
-def _stored_bytes(case: Case, form: str, name: str, owner: str, axes: tuple[str, ...]) -> int:
+def _stored_bytes(
+    case: Case, form: str, name: str, owner: str, axes: tuple[str, ...]
+) -> dict[str, int]:
     count = _numel(case, axes, owner)
-    if _is_quantized(form, name, axes):
-        if form == "mxfp4":
-            # half a byte a value, and one byte of scale for 32 of them
-            return count // 2 + count // 32
-        *_, rows, columns = (int(case.axis(axis, owner).value) for axis in axes)
-        blocks = math.ceil(rows / 128) * math.ceil(columns / 128)
-        return count + 4 * blocks * (count // (rows * columns))
-    return count * (4 if name.endswith(FLOAT32_PARAMETERS) else 2)
+    if not _is_quantized(form, name, axes):
+        is_wide = name.endswith(FLOAT32_PARAMETERS)
+        return {"F32": 4 * count} if is_wide else {"BF16": 2 * count}
+    if form == "mxfp4":
+        # half a byte a value, and one byte of scale for 32 of them
+        return {"U8": count // 2 + count // 32}
+    *_, rows, columns = (int(case.axis(axis, owner).value) for axis in axes)
+    blocks = math.ceil(rows / 128) * math.ceil(columns / 128)
+    return {"F8_E4M3": count, "F32": 4 * blocks * (count // (rows * columns))}

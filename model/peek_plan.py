@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model.header import ITEM_BYTES, Entry
+from model.limits import LOOK_BYTES
 from model.number_formats import FP8_BLOCK, MXFP4_GROUP, require_read
 from model.source import Part, Source
 from model.source_files import OverBoundError
 
-BOUND = 96 * 1024 * 1024
-"""Bytes: room for the index of the largest checkpoint, a few headers, and its small tensors."""
+BOUND = LOOK_BYTES
 PACKED, PACKED_SCALE = ".weight_packed", ".weight_scale"
 FP8_WEIGHT, FP8_SCALE = ".weight", ".weight_scale_inv"
 

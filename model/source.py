@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from model import hub
 from model.header import CheckpointError, Entry, read_header
 from model.presets import PRESETS, RELEASED
 from model.shards import (
@@ -22,7 +21,7 @@ from model.shards import (
     shards_of,
 )
 from model.shipped import folder_of, has_weights
-from model.source_files import Files, FolderFiles, HubFiles
+from model.source_files import Files, FolderFiles
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,6 +51,14 @@ def open_source(source: str, *, revision: str | None = None) -> "Source":
         if revision is not None:
             raise ValueError(f"{source!r} is a folder, which has no revision {revision!r}.")
         return Source(source, FolderFiles(Path(source)))
+    return _opened_on_hub(source, revision)
+
+
+def _opened_on_hub(source: str, revision: str | None) -> "Source":
+    # its library takes longer to import than a folder to open
+    from model import hub
+    from model.hub_files import HubFiles
+
     repo = hub.repo_of(source)
     try:
         return Source(repo, HubFiles(hub.listing(repo, revision)))

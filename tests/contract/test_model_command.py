@@ -47,6 +47,52 @@ def test_info_of_k3_gives_the_known_numbers(capsys):
     assert about["cache"]["kda_state_values"] == 1_720_320
 
 
+@pytest.mark.parametrize(
+    ("source", "total", "tensors"),
+    [
+        ("k3", 2_779_484_476_000, 497_052),
+        ("kimi-linear", 49_122_681_728, 20_493),
+        ("k2", 1_026_408_232_448, 139_583),
+    ],
+)
+def test_info_counts_the_released_models(capsys, source, total, tensors):
+    _, out = said(capsys, "info", source, "--json")
+    about = json.loads(out.out)
+    assert (about["parameters"]["total"], about["tensors"]) == (total, tensors)
+
+
+def test_info_weighs_the_released_models_by_what_they_are_stored_as(capsys):
+    def stored(source):
+        return json.loads(said(capsys, "info", source, "--json")[1].out)["stored"]["bytes"]
+
+    k3 = stored("k3")
+    vision = 2 * (401_214_464 + 46_144_512)
+    # published as 1.56 TB, with the vision tower
+    assert k3["total"] + vision == pytest.approx(1.5608e12, rel=1e-4)
+    # four bits and a shared byte for thirty-two of them
+    assert k3["U8"] == 2_722_740_830_208 * 17 // 32
+    assert k3["total"] == k3["U8"] + k3["BF16"] + k3["F32"]
+    # published as 91.5 GiB
+    assert stored("kimi-linear")["total"] / 2**30 == pytest.approx(91.5, abs=0.05)
+    k2 = stored("k2")
+    assert k2.keys() == {"total", "F8_E4M3", "BF16", "F32"}
+    assert k2["F8_E4M3"] + k2["BF16"] // 2 == pytest.approx(1_026_408_232_448, rel=1e-6)
+
+
+def test_info_of_a_model_that_is_not_stored_weighs_nothing(capsys):
+    _, out = said(capsys, "info", "tiny-k3", "--json")
+    assert json.loads(out.out)["stored"] is None
+
+
+def test_layers_and_revision_reach_the_loader(capsys, folder):
+    code, out = said(capsys, "run", folder, "--layers", "0:2", "--new-tokens", "1", "--json")
+    assert code == 0
+    assert "layers 0 to 1 of" in json.loads(out.out)["weights"]
+    code, out = said(capsys, "check", folder, "--revision", "main")
+    assert code == 2
+    assert "'main'" in out.err
+
+
 def test_info_of_k2_speaks_of_no_kda(capsys):
     _, out = said(capsys, "info", "k2", "--json")
     assert not [name for name in json.loads(out.out)["cache"] if "kda" in name]
@@ -109,6 +155,7 @@ def test_a_broken_equation_ends_with_one(capsys, monkeypatch):
     ("arguments", "words"),
     [
         (["info", "k4"], "no preset (k3, k2"),
+        (["run", "tiny-k3", "--layers", "1:2"], "layers=[1]"),
         (["run", "k3"], "released configuration without weights"),
         (["run", "tiny-k3", "--prompt", ""], "The prompt is empty"),
         (["run", "tiny-k3", "--new-tokens", "-1"], "new_tokens is -1"),
