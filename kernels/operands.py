@@ -1,10 +1,13 @@
 """What every launcher asks of its tensors before it starts a kernel."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton import knobs
+from triton.runtime.driver import driver
 
 FLOATS = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
 """Dtypes that the kernels read and write; all of them sum in float32."""
@@ -47,3 +50,11 @@ def refuse(launcher: str, faults: list[str]) -> None:
 def tile_width(size: int, least: int = 16) -> int:
     """The power of two that holds `size`; `tl.dot` takes none below 16."""
     return max(int(triton.next_power_of_2(size)), least)
+
+
+def on_amd() -> bool:
+    """Whether kernels go to a GPU of AMD, where a program has less shared memory."""
+    if knobs.runtime.interpret:
+        return False
+    target: Any = driver.active.get_current_target()
+    return target.backend == "hip"
