@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
-# folders and Hub ids, separated by commas, that readers may run and look into
+# folders and Hub ids, separated by commas, that readers may run and look into; `x#4` is its first 4 layers
 SOURCES ?= $(KIMISCOPE_SOURCES)
 
 .PHONY: run test check bench example sheet browser clean

@@ -145,16 +145,33 @@ def _loaded(source: str, ticket: Ticket[Any] | None) -> Any:
     from model.load import load
 
     torch.set_num_threads(threads())
+    asked = sources()[source]
     try:
-        lm = load(sources()[source].where)
+        lm = load(
+            asked.where,
+            layers=None if asked.layers is None else range(asked.layers),
+            progress=_told_of_loading(source, ticket),
+        )
     except (LookupError, ValueError, OSError) as error:
         words = str(error.args[0] if error.args else error)
-        raise ValueError(without_path(sources()[source], words)) from error
+        raise ValueError(without_path(asked, words)) from error
     lm.source = source
     # torch brings half a million objects that stay: no collection need look at them
     gc.collect()
     gc.freeze()
     return lm
+
+
+def _told_of_loading(source: str, ticket: Ticket[Any] | None) -> Callable[[int, int], None] | None:
+    """Tells the ticket how many bytes of a checkpoint were read."""
+    if ticket is None:
+        return None
+
+    def tell(done: int, total: int) -> None:
+        words = f"loading {source}, {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+        ticket.report(words, done / max(total, 1))
+
+    return tell
 
 
 def threads() -> int:

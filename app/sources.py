@@ -13,15 +13,21 @@ from typing import Literal
 
 from model.checkpoint import checkpoint_folder, read_config
 from model.config import KimiConfig
+from model.config_part import first_layers
 from model.presets import PRESETS, RELEASED, preset
 from model.shipped import folder_of, weights_note
 
 BUILT_IN = ("k3-mini", "tiny-k2", "tiny-kimi-linear")
 NAMED = "KIMISCOPE_SOURCES"
-"""Environment variable: folders, Hub ids and small presets, separated by commas."""
+"""Environment variable: folders, Hub ids and small presets, separated by commas.
+
+With `#4` behind it, a checkpoint is loaded as far as its fourth layer.
+"""
 ASK_AGAIN = 60.0
 """Seconds after which a configuration that could not be read is asked for again."""
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_PART = re.compile(r"(.+)#(\d+)")
+"""`folder#4`: its first four layers."""
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
@@ -34,15 +40,17 @@ class Source:
     where: str
     """What `model.load.load` is given: a preset's name, a folder or a Hub id."""
     kind: Literal["built in", "folder", "Hub", "unknown"]
+    layers: int | None = None
+    """How many of the first layers are loaded; None for all."""
 
     @property
     def words(self) -> str:
         """How a list calls it."""
         if self.kind == "built in":
             return ", ".join(filter(None, (self.key, weights_note(self.key))))
-        return {"folder": f"{self.key}, a folder", "Hub": f"{self.key}, from the Hub"}.get(
-            self.kind, f"{self.key}, not found"
-        )
+        kinds = {"folder": "a folder", "Hub": "from the Hub"}
+        part = "" if self.layers is None else f", first {self.layers} layers"
+        return f"{self.key}, {kinds.get(self.kind, 'not found')}{part}"
 
 
 def sources() -> Mapping[str, Source]:
@@ -53,16 +61,17 @@ def sources() -> Mapping[str, Source]:
 @lru_cache(maxsize=4)
 def _sources(named: str) -> Mapping[str, Source]:
     found = {name: Source(key=name, where=name, kind="built in") for name in BUILT_IN}
-    for where in filter(None, (part.strip() for part in named.split(","))):
-        if any(source.where == where for source in found.values()):
-            continue
-        source = _named(where, found)
-        found[source.key] = source
+    for asked in filter(None, (part.strip() for part in named.split(","))):
+        source = _named(asked, found)
+        if all((s.where, s.layers) != (source.where, source.layers) for s in found.values()):
+            found[source.key] = source
     return found
 
 
-def _named(where: str, taken: Mapping[str, Source]) -> Source:
+def _named(asked: str, taken: Mapping[str, Source]) -> Source:
     """A source of the operator's; a folder whose name is taken gets a number behind it."""
+    part = _PART.fullmatch(asked)
+    where, layers = (part[1], int(part[2])) if part else (asked, None)
     if where in PRESETS and where not in RELEASED:
         return Source(key=where, where=where, kind="built in")
     if Path(where).is_dir():
@@ -71,10 +80,12 @@ def _named(where: str, taken: Mapping[str, Source]) -> Source:
         kind, stem = "Hub", where
     else:
         kind, stem = "unknown", _UNSAFE.sub("-", Path(where).name) or "unknown"
+    if layers is not None:
+        stem = f"{stem}-first-{layers}"
     key, number = stem, 2
     while key in taken or key in PRESETS:
         key, number = f"{stem}-{number}", number + 1
-    return Source(key=key, where=where, kind=kind)
+    return Source(key=key, where=where, kind=kind, layers=layers)
 
 
 def config_of(key: str) -> KimiConfig:
@@ -103,7 +114,8 @@ _found: dict[Source, tuple[str, KimiConfig | None, float]] = {}
 
 def _read(source: Source) -> tuple[str, KimiConfig | None]:
     try:
-        return "", KimiConfig.from_hf(read_config(checkpoint_folder(source.where, ["config.json"])))
+        whole = KimiConfig.from_hf(read_config(checkpoint_folder(source.where, ["config.json"])))
+        return "", first_layers(whole, None if source.layers is None else range(source.layers))
     except (LookupError, ValueError, OSError) as error:
         return without_path(source, str(error.args[0] if error.args else error)), None
 

@@ -1,8 +1,7 @@
 """Making a model: from a configuration with random weights, or from a trained checkpoint."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from operator import index
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from model.checkpoint import Checkpoint, read_config
 from model.config import KimiConfig
+from model.config_part import first_layers, part_note
 from model.init import fill as fill_randomly
 from model.init import give_storage
 from model.kimi import KimiLM
@@ -130,42 +130,6 @@ def opened(source: str, revision: str | None) -> tuple[Checkpoint | None, KimiCo
     if folder is None or not has_weights(source):
         return None, preset(source)
     return Checkpoint(folder), preset(source)
-
-
-def first_layers(config: KimiConfig, layers: Iterable[int] | None) -> KimiConfig:
-    """The configuration of the model's first layers, which `layers` must name without a gap."""
-    if layers is None:
-        return config
-    most = config.num_hidden_layers
-    try:
-        asked = sorted({index(layer) for layer in layers})
-    except TypeError as error:
-        raise ValueError(f"layers={layers!r}: name the layers by number, as range(4).") from error
-    if not asked or asked[0] < 0 or asked[-1] >= most:
-        raise ValueError(f"layers={asked}: the model has layers 0 to {most - 1}.")
-    count = asked[-1] + 1
-    if len(asked) < count:
-        raise ValueError(
-            f"layers={asked}: a layer reads what those before it wrote, so a part begins with "
-            f"layer 0 and leaves none out, as range({count}). `python -m model peek` reads single "
-            "tensors of any layer."
-        )
-    return replace(
-        config,
-        num_hidden_layers=count,
-        mixers=config.mixers[:count],
-        feed_forwards=config.feed_forwards[:count],
-    )
-
-
-def part_note(config: KimiConfig, whole: KimiConfig) -> str:
-    last = config.num_hidden_layers - 1
-    if last + 1 == whole.num_hidden_layers:
-        return ""
-    return (
-        f"layers 0 to {last} of {whole.num_hidden_layers} alone, logits as they read after "
-        f"layer {last}"
-    )
 
 
 def load_weights(lm: KimiLM, tensors: Mapping[str, Tensor]) -> None:

@@ -180,3 +180,21 @@ def test_the_tokenizer_of_a_source_is_known_without_loading_it(named, checkpoint
     named(checkpoint)
     assert tokenizer_of("tiny-k2") is not None
     assert tokenizer_of("small-k2") is not None
+
+
+def test_a_checkpoint_can_be_offered_in_part(named, checkpoint):
+    named(f"{checkpoint}#2")
+    assert sources.config_of("small-k2-first-2").num_hidden_layers == 2
+    assert models.family_of("small-k2-first-2") == "k2"
+    store = RunStore(ModelEngine())
+    request = RunRequest(source="small-k2-first-2", ids=(1, 2, 3), new_tokens=1)
+    ticket = store.submit(request, "reader")
+    ticket.wait(60)
+    assert ticket.result().config.num_hidden_layers == 2
+    assert "layers 0 to 1 of 4" in ticket.result().weights_note
+
+
+def test_more_layers_than_a_checkpoint_has_are_refused_in_words(named, checkpoint):
+    named(f"{checkpoint}#9")
+    with pytest.raises(LookupError, match="layers 0 to 3"):
+        sources.config_of("small-k2-first-9")
