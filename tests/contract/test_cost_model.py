@@ -18,7 +18,7 @@ from model.cost import (
 from model.cost_modules import parameter_axes
 from model.kimi import KimiLM
 from model.load import build
-from model.presets import PRESETS, preset, tiny_k3
+from model.presets import PRESETS, TINY, preset, tiny_k3
 
 
 def predicted_shapes(config):
@@ -52,12 +52,13 @@ def run(lm, ids, tokens, mla):
     return steps, cache
 
 
+@pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize(("tokens", "new"), [(1, 2), (7, 3), (40, 0)])
-def test_captured_and_cached_bytes_are_the_predicted_ones(tokens, new, dtype, mla):
-    config = tiny_k3()
-    lm = build("tiny-k3", dtype=dtype)
+def test_captured_and_cached_bytes_are_the_predicted_ones(tokens, new, dtype, mla, name):
+    config = preset(name)
+    lm = build(name, dtype=dtype)
     ids = torch.arange(2 * (tokens + new)).view(2, -1) % config.vocab_size
     steps, cache = run(lm, ids, tokens, mla)
     seen: dict[str, int] = {}
@@ -90,17 +91,18 @@ def test_states_are_predicted_at_segment_borders(tokens):
     assert capture_bytes(config, tokens, names={name}) == state.nbytes
 
 
-def test_a_taps_shape_is_the_one_in_the_run():
-    config = tiny_k3()
-    steps, _ = run(build("tiny-k3"), torch.zeros(2, 5, dtype=torch.long), 5, "expanded")
+@pytest.mark.parametrize("name", TINY)
+def test_a_taps_shape_is_the_one_in_the_run(name):
+    config = preset(name)
+    steps, _ = run(build(name), torch.zeros(2, 5, dtype=torch.long), 5, "expanded")
     paths = catalog.tap_paths(config)
-    for name, tensor in steps[0].items():
-        parts = name.split(".")
+    for tap, tensor in steps[0].items():
+        parts = tap.split(".")
         layer = int(parts[1]) if parts[0] == "layers" else None
         inside = ".".join(parts[2:-1] if layer is not None else parts[:-1])
         at = inside or ("lm" if layer is None else "layer")
-        shape = tap_shape(config, paths[name], batch=2, pos=5, layer=layer, at=at)
-        assert shape == tuple(tensor.shape), name
+        shape = tap_shape(config, paths[tap], batch=2, pos=5, layer=layer, at=at)
+        assert shape == tuple(tensor.shape), tap
 
 
 def counted(module, *args):
@@ -109,14 +111,18 @@ def counted(module, *args):
     return counter.get_total_flops()
 
 
-def test_products_of_attention_in_decode_agree_with_a_counter():
-    config, lm = tiny_k3(), build("tiny-k3")
+@pytest.mark.parametrize("name", TINY)
+def test_products_of_attention_in_decode_agree_with_a_counter(name):
+    config, lm = preset(name), build(name)
     ids = torch.zeros(1, 9, dtype=torch.long)
     _, cache = run(lm, ids, 9, "expanded")
     rows = lm.rows(ids[:, :1], cache, None)
-    measured = counted(lm.layers[3].self_attn, torch.randn(1, 1, 32), cache.layers[3], rows)
-    names = ("q_down", "q_up", "kv_joint", "kv_up", "scores", "read", "output_gate", "out")
-    predicted = (flops(config, f"KimiMLAAttention.{name}", positions=10).value for name in names)
+    x = torch.randn(1, 1, config.hidden_size)
+    measured = counted(lm.layers[3].self_attn, x, cache.layers[3], rows)
+    taps = ["q_up", "kv_joint", "kv_up", "scores", "read", "out"]
+    taps += ["q_down"] if config.q_lora_rank else []
+    taps += ["output_gate"] if config.mla_use_output_gate else []
+    predicted = (flops(config, f"KimiMLAAttention.{tap}", positions=10).value for tap in taps)
     assert measured == sum(predicted)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.load import build
-from model.presets import preset
+from model.presets import TINY, preset
 
 IDS = torch.arange(23)[None].expand(2, -1)
 
@@ -21,17 +21,19 @@ def mla_values(config, mla):
     return config.num_attention_heads * (config.qk_head_dim + config.v_head_dim)
 
 
+@pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
-def test_a_cache_holds_what_the_formula_says(mla):
-    lm = build("tiny-k3")
+def test_a_cache_holds_what_the_formula_says(mla, name):
+    lm = build(name)
     kept = lm.new_cache(2, mla=mla)
+    linear, per_position = lm.config.linear_attn_config, mla_values(lm.config, mla)
+    memory = 0 if linear is None else kda_values(linear)
     for end, start in ((20, 0), (21, 20), (23, 21)):
         lm(IDS[:, start:end], kept)
-        kda, per_position = kda_values(lm.config.linear_attn_config), mla_values(lm.config, mla)
-        assert kept.values() == 2 * (3 * kda + 2 * per_position * end)
+        expected = [memory if m == "kda" else per_position * end for m in lm.config.mixers]
+        assert [layer.values() for layer in kept.layers] == [2 * values for values in expected]
+        assert kept.values() == 2 * sum(expected)
         assert kept.bytes() == 4 * kept.values()
-        for layer in kept.layers:
-            assert layer.values() == 2 * (kda if layer.kind == "kda" else per_position * end)
 
 
 def test_k3_keeps_its_known_numbers():
@@ -39,6 +41,14 @@ def test_k3_keeps_its_known_numbers():
     assert kda_values(config.linear_attn_config) == 1_720_320
     assert mla_values(config, "expanded") == 30_720
     assert mla_values(config, "latent") == 576
+
+
+def test_k2_and_kimi_linear_keep_their_known_numbers():
+    k2, linear = preset("k2"), preset("kimi-linear")
+    assert mla_values(k2, "expanded") == 20_480
+    assert mla_values(linear, "expanded") == 10_240
+    assert mla_values(k2, "latent") == mla_values(linear, "latent") == 576
+    assert kda_values(linear.linear_attn_config) == 573_440
 
 
 def test_k3_s_cache_on_the_meta_device_is_the_same_count():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import attn_res, block, kda, mla, moe, norm
+from model import attn_res, block, kda, mla, moe, norm, rope, yarn
 from model.identities.registry import IDENTITIES, check
 from model.load import build
 from model.trace import open_trace, run
@@ -349,3 +349,78 @@ def test_shared_experts_on_another_input_turn_red(monkeypatch):
 
     original = moe.KimiMLP.forward
     assert {"mlp_gate", "mlp_up"} <= red(plant(monkeypatch, moe.KimiMLP, "forward", forward))
+
+
+def test_turning_halves_instead_of_neighbours_turns_red(monkeypatch):
+    def rotate(x, cosine, sine):
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+    monkeypatch.setattr(mla, "rotate", rotate)
+    assert red(build("tiny-k2")) == {"mla_q_rotated", "mla_k_rotated"}
+
+
+def test_turning_backwards_turns_red(monkeypatch):
+    monkeypatch.setattr(mla, "rotate", lambda x, cosine, sine: rope.rotate(x, cosine, -sine))
+    assert red(build("tiny-k2")) == {"mla_q_rotated", "mla_k_rotated"}
+
+
+def test_turned_features_left_in_pairs_turn_red(monkeypatch):
+    def rotate(x, cosine, sine):
+        return rope.rotate(x, cosine, sine).unflatten(-1, (2, -1)).mT.flatten(-2)
+
+    monkeypatch.setattr(mla, "rotate", rotate)
+    assert red(build("tiny-k2")) == {"mla_q_rotated", "mla_k_rotated"}
+
+
+def test_frequencies_that_nobody_stretched_turn_red():
+    lm = build("tiny-k2")
+    plain = yarn.frequencies(dataclasses.replace(lm.config, rope_scaling=None))
+    for layer in lm.layers:
+        layer.self_attn.frequencies = plain
+    assert red(lm) == {"mla_angle"}
+
+
+def test_sines_without_the_magnitude_turn_red():
+    table = dict(K2.config.rope_scaling) | {"mscale": 0.5}
+    lm = build(dataclasses.replace(K2.config, rope_scaling=table))
+    assert not red(lm)
+    for layer in lm.layers:
+        layer.self_attn.gain = 1.0
+    assert red(lm) == {"mla_q_rotated", "mla_k_rotated"}
+
+
+def test_scores_without_the_magnitude_turn_red():
+    lm = build("tiny-k2")
+    for layer in lm.layers:
+        layer.self_attn.scale = lm.config.qk_head_dim**-0.5
+    assert {"mla_scores", "mla_absorbed"} <= red(lm)
+
+
+def test_positions_that_start_anew_in_each_call_turn_red(monkeypatch):
+    anew = property(lambda rows: torch.arange(rows.pos)[None])
+    monkeypatch.setattr("model.rows.Rows.positions", anew)
+    assert {"mla_angle", "prefill_is_decode"} <= red(build("tiny-k2"))
+
+
+def test_padding_that_takes_a_position_turns_red(monkeypatch):
+    def positions(self):
+        return torch.arange(self.past, self.past + self.pos)[None]
+
+    monkeypatch.setattr("model.rows.Rows.positions", property(positions))
+    assert red(build("tiny-k2")) == {"padded_is_unpadded"}
+
+
+def test_a_key_that_is_joined_unturned_turns_red(monkeypatch):
+    def unturned(self, latent, k_shared):
+        return original(self, latent, self.unturned)
+
+    original = mla.KimiMLAAttention.keys_and_values
+    monkeypatch.setattr(mla.KimiMLAAttention, "keys_and_values", unturned)
+    lm = build("tiny-k2")
+    for layer in lm.layers:
+        attention = layer.self_attn
+        attention.k_shared.register_forward_hook(
+            lambda tap, given, out, attention=attention: vars(attention).update(unturned=out)
+        )
+    assert {"mla_k", "mla_absorbed"} <= red(lm)
