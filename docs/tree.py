@@ -38,6 +38,8 @@ FOLDERS = {
     "kernels": "Triton kernels, each with a launcher like the function of the model it replaces",
     "kernels/cases": "shapes that each kernel is compiled for",
     "kernels/results": "compile reports of the kernels",
+    "kernels/cases": "each kernel at the sizes of a released model",
+    "kernels/results": "what compiling and timing the kernels gave",
     "tests": "named for what they prove",
     "tests/bench": "ratios against other implementations, reported",
     "tests/browser": "the real app in headless Chromium",
