@@ -83,7 +83,10 @@ class KimiMoEGate(Quick):
         return Chosen(chosen, self.chosen_weight(weight * self.scale))
 
     def best_groups_only(self, scores: Tensor) -> Tensor:
-        """A group counts by the sum of its two best experts; the others' experts are out."""
+        """A group counts by the sum of its two best experts; the others' experts are out.
+
+        K2's file gives them zero instead, which is the same while no biased score is negative.
+        """
         groups = scores.unflatten(-1, (self.groups, -1))
         best = groups.topk(2, dim=-1).values.sum(-1).topk(self.top_groups, dim=-1).indices
         out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter(-1, best, False)
