@@ -13,7 +13,7 @@ from app.run_checks import Asked, CheckRow, check_row, open_checks, pick
 from app.run_request import RunRequest
 from app.run_stored import StoredRun, open_stored
 from app.run_ticket import Ticket
-from app.sources import checkpoint_of, config_of, sources, without_path
+from app.sources import checkpoint_of, config_of, source_of, without_path
 from model.cost import parameters
 from model.tokenizer import Tokenizer, tokenizer_for
 
@@ -145,7 +145,7 @@ def _loaded(source: str, ticket: Ticket[Any] | None) -> Any:
     from model.load import load
 
     torch.set_num_threads(threads())
-    asked = sources()[source]
+    asked = source_of(source)
     try:
         lm = load(
             asked.where,
@@ -191,10 +191,10 @@ def _is_far(identity: Any, asked: Asked) -> bool:
 @cache
 def tokenizer_of(source: str) -> Tokenizer | None:
     """The tokenizer of a source, without loading the model; None where only that one knows."""
-    where = checkpoint_of(source)
-    if where is None and sources()[source].kind != "built in":
-        return None
     try:
+        where = checkpoint_of(source)
+        if where is None and source_of(source).kind != "built in":
+            return None
         return tokenizer_for(config_of(source), where)
     except (LookupError, ValueError):
         # said by the run that needs it

@@ -88,12 +88,19 @@ def _named(asked: str, taken: Mapping[str, Source]) -> Source:
     return Source(key=key, where=where, kind=kind, layers=layers)
 
 
+def source_of(key: str) -> Source:
+    """The source of a key; LookupError where none has it."""
+    if (source := sources().get(key)) is None:
+        raise LookupError(f"No model {key!r} runs here; there are {', '.join(sources())}.")
+    return source
+
+
 def config_of(key: str) -> KimiConfig:
     """The configuration of a source, read without its weights and without torch.
 
     Raises LookupError with a sentence where there is none, or it cannot be built.
     """
-    source = sources()[key]
+    source = source_of(key)
     if source.kind == "built in":
         return preset(source.where)
     # one reader at a time asks the Hub; the others find the answer
@@ -131,7 +138,7 @@ def without_path(source: Source, sentence: str) -> str:
 
 def checkpoint_of(key: str) -> Path | None:
     """The folder on this machine that holds a source's files; None where there is none yet."""
-    source = sources()[key]
+    source = source_of(key)
     if source.kind == "built in":
         return folder_of(source.where)
     return Path(source.where) if source.kind == "folder" else None
