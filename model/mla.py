@@ -10,7 +10,7 @@ from model.config import KimiConfig
 from model.linear import Linear, rounded, wide
 from model.norm import LATENT_NORM_EPS, RMSNorm
 from model.packed import Packed
-from model.rope import rotate
+from model.rope import rotate, speeds_on
 from model.rows import Rows
 from model.yarn import frequencies, score_scale, turn_gain
 
@@ -116,8 +116,8 @@ class KimiMLAAttention(Quick):
 
     def turn(self, x: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Cosine and sine of each pair's angle, `[batch, pos, pair]`, float32 or wider."""
-        speed = wide(x).new_tensor(self.frequencies)
-        angle = rows.positions[..., None].to(speed.dtype) * speed
+        speed = speeds_on(tuple(self.frequencies), x.device, wide(x).dtype)
+        angle = rows.positions[..., None] * speed
         angle = self.angle(angle.expand(x.shape[0], -1, -1))
         return angle.cos() * self.gain, angle.sin() * self.gain
 

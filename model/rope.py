@@ -1,7 +1,16 @@
 """Rotary positions: pairs of features turn by an angle that grows with the position."""
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
+
+
+@lru_cache(maxsize=16)
+def speeds_on(speeds: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The speeds of a model's pairs on its device, so that no step has to bring them there."""
+    with torch.inference_mode(False):
+        return torch.tensor(speeds, device=device, dtype=dtype)
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 
 from model.situ import activation
 from model.trace_select import Selection, drop_indexed, indices
+from model.yarn import score_scale
 
 if TYPE_CHECKING:
     from model.trace_data import Trace
@@ -56,7 +57,7 @@ def is_recomputable(trace: "Trace", name: str, step: int) -> bool:
         return False
     if rule.needs_model and trace.model is None:
         return False
-    if not all(trace.is_captured(f"{path}.{source}", step) for source in rule.reads):
+    if not all(trace.is_captured(source, step) for source in _sources(trace, path, rule)):
         return False
     return (
         step == 0 or "log_decay" not in rule.reads or trace.is_captured(f"{path}.state", step - 1)
@@ -64,8 +65,22 @@ def is_recomputable(trace: "Trace", name: str, step: int) -> bool:
 
 
 def how_recomputed(trace: "Trace", name: str) -> str:
-    rule = RULES[f"{trace.taps[name].owner}.{name.rpartition('.')[2]}"]
-    return f"re-computed in float64 from {', '.join(rule.reads)}"
+    path, _, attribute = name.rpartition(".")
+    rule = RULES[f"{trace.taps[name].owner}.{attribute}"]
+    layer = path.rpartition(".")[0]
+    names = [source.removeprefix(f"{path}.") for source in _sources(trace, path, rule)]
+    names = [source.removeprefix(f"{layer}.") for source in names]
+    return f"re-computed in float64 from {', '.join(names)}"
+
+
+def _sources(trace: "Trace", path: str, rule: "Rule") -> list[str]:
+    """Whole names of what a rule reads; without a latent, experts read the normed stream."""
+    layer = path.rpartition(".")[0]
+    has_latent = trace.config.routed_expert_hidden_size is not None
+    stream = f"{layer}.post_attention_layernorm.normed"
+    return [
+        stream if name == "latent" and not has_latent else f"{path}.{name}" for name in rule.reads
+    ]
 
 
 def recompute(
@@ -75,7 +90,7 @@ def recompute(
     path, _, attribute = name.rpartition(".")
     rule = RULES[f"{trace.taps[name].owner}.{attribute}"]
     dims = AT_TOKENS if attribute == "state" else trace.taps[name].dims
-    num_heads = trace.tensor(f"{path}.{rule.reads[0]}", step).shape[2]
+    num_heads = trace.tensor(_sources(trace, path, rule)[0], step).shape[2]
     rows = indices(pos, trace.step_length(step), "pos", name)
     heads = indices(head, num_heads, "head", name)
     if not rows or not heads:
@@ -123,7 +138,7 @@ def _attention_rows(request: Request) -> np.ndarray:
     trace = request.trace
     keys = trace.array(f"{request.path}.k_cached", request.step)[:, request.heads]
     q = request.read("q").swapaxes(1, 2)
-    scores = q @ keys.astype(np.float64).swapaxes(-1, -2) * trace.config.qk_head_dim**-0.5
+    scores = q @ keys.astype(np.float64).swapaxes(-1, -2) * score_scale(trace.config)
     if request.attribute == "scores":
         return scores
     past = keys.shape[2] - trace.step_length(request.step)
@@ -139,8 +154,9 @@ def _expert_hidden(request: Request) -> np.ndarray:
     trace, rows = request.trace, request.rows
     assert trace.model is not None
     w1, w3 = (trace.model.get_parameter(f"{request.path}.experts.{w}") for w in ("w1", "w3"))
-    latent = trace.tensor(f"{request.path}.latent", request.step)[:, rows].double().cpu()
-    chosen = trace.tensor(f"{request.path}.gate.chosen", request.step)[:, rows].cpu()
+    names = _sources(trace, request.path, RULES["KimiSparseMoE.expert_hidden"])
+    latent, chosen = (trace.tensor(name, request.step)[:, rows].cpu() for name in names)
+    latent = latent.double()
     act = activation(trace.config)
     hidden = torch.empty(*chosen.shape, w1.shape[1], dtype=torch.float64)
     for expert in chosen.unique().tolist():

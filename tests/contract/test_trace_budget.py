@@ -8,11 +8,13 @@ import pytest
 from model.cost import capture_bytes_by_tap
 from model.limits import RUN_BYTES
 from model.load import build
+from model.presets import TINY
 from model.run_budget import EXPERTS, SEEN_FIRST, plan
 from model.trace import run
 from model.trace_data import tap_facts
 
-LM = build("tiny-k3")
+FAMILY = {name: build(name) for name in TINY}
+LM = FAMILY["tiny-k3"]
 
 
 def held(trace):
@@ -27,10 +29,11 @@ def test_the_prediction_knows_what_stays_wide(dtype):
     assert capture_bytes_by_tap(trace.config, 9, 2, dtype=dtype) == held(trace)
 
 
+@pytest.mark.parametrize("lm", FAMILY.values(), ids=FAMILY)
 @pytest.mark.parametrize("mla", ["expanded", "latent"])
 @pytest.mark.parametrize(("tokens", "new"), [(1, 0), (1, 2), (40, 2), (600, 1), (1030, 1)])
-def test_the_prediction_is_what_the_taps_then_hold(tokens, new, mla):
-    trace = run(LM, [3] * tokens, new_tokens=new, mla=mla)
+def test_the_prediction_is_what_the_taps_then_hold(tokens, new, mla, lm):
+    trace = run(lm, [3] * tokens, new_tokens=new, mla=mla)
     predicted = capture_bytes_by_tap(trace.config, tokens, new, mla=mla)
     assert predicted == held(trace)
     assert trace.bytes <= sum(predicted.values())

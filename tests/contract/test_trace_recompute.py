@@ -8,10 +8,12 @@ from model import mla
 from model.capture import capture, tap_names
 from model.kda import delta_step
 from model.load import build
+from model.presets import TINY
 from model.trace import run
 from model.trace_recompute import LIMIT
 
-LM = build("tiny-k3")
+FAMILY = {name: build(name) for name in TINY}
+LM = FAMILY["tiny-k3"]
 KDA = "layers.1.self_attn"
 MLA = "layers.3.self_attn"
 TERMS = ("decayed_state", "recalled", "written", "state", "read")
@@ -89,16 +91,18 @@ def test_decode_is_captured_and_continues_what_was_re_computed(trace):
     )
 
 
+@pytest.mark.parametrize("lm", FAMILY.values(), ids=FAMILY)
 @pytest.mark.parametrize("name", ["scores", "masked", "pattern"])
-def test_rows_of_a_fused_attention_equal_explicit_ones(long_trace, name, monkeypatch):
-    assert long_trace.provenance(f"{MLA}.{name}").kind == "recomputed"
+def test_rows_of_a_fused_attention_equal_explicit_ones(name, lm, monkeypatch):
+    trace = run(lm, [(7 * i) % 256 for i in range(1100)], keep=[f"{MLA}.q", f"{MLA}.k_cached"])
+    assert trace.provenance(f"{MLA}.{name}").kind == "recomputed"
     monkeypatch.setattr(mla, "EXPLICIT_KEYS", 4096)
-    names = tap_names(LM)
-    with capture([f"{MLA}.{name}"], model=LM) as recording:
-        LM(torch.tensor([long_trace.step_ids(0)]))
+    names = tap_names(lm)
+    with capture([f"{MLA}.{name}"], model=lm) as recording:
+        lm(torch.tensor([trace.step_ids(0)]))
     explicit = recording.named(names)[f"{MLA}.{name}"].numpy()
     for pos in (0, 600, [5, 1099]):
-        values = long_trace.array(f"{MLA}.{name}", pos=pos, head=1)
+        values = trace.array(f"{MLA}.{name}", pos=pos, head=1)
         np.testing.assert_allclose(values, explicit[:, 1, pos], rtol=1e-4, atol=1e-5)
 
 
@@ -122,11 +126,14 @@ def test_without_its_inputs_nothing_is_re_computed():
     assert trace.names() == ["layers.1.self_attn.k"]
 
 
-def test_a_dropped_expert_hidden_is_re_computed_from_the_weights(trace):
-    name = "layers.2.block_sparse_moe.expert_hidden"
-    inputs = ["layers.2.block_sparse_moe.latent", "layers.2.block_sparse_moe.gate.chosen"]
-    few = run(LM, "x" * 40, keep=inputs)
+@pytest.mark.parametrize("lm", FAMILY.values(), ids=FAMILY)
+def test_a_dropped_expert_hidden_is_re_computed_from_the_weights(lm):
+    trace, name = run(lm, "x" * 40), "layers.2.block_sparse_moe.expert_hidden"
+    # without a latent the experts read the stream itself
+    read = "block_sparse_moe.latent" if lm is LM else "post_attention_layernorm.normed"
+    few = run(lm, "x" * 40, keep=[f"layers.2.{read}", "layers.2.block_sparse_moe.gate.chosen"])
     assert few.provenance(name).kind == "recomputed"
+    assert read.removeprefix("block_sparse_moe.") in few.provenance(name).reason
     np.testing.assert_allclose(few.array(name), trace.array(name), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(
         few.array(name, pos=3), trace.array(name)[:, 3], rtol=1e-4, atol=1e-6
