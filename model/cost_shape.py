@@ -130,15 +130,16 @@ def softmax_scale(case: Case) -> Term:
 @fact_in("pairs")
 def rotary_pairs(case: Case) -> Term:
     """Pairs of features that are rotated together."""
-    if case.config.mla_use_nope:
-        raise LookupError("This model rotates nothing; its attention has no positional encoding.")
+    _need_rotation(case)
     return case.mla("d_shared") / 2
 
 
 @fact_in("pairs")
 def yarn_cut(case: Case) -> Term:
     """The first rotary pair whose frequency YaRN divides by its whole factor."""
-    scaling = _need_yarn(case)
+    scaling = _need_rotation(case)
+    if scaling is None:
+        return rotary_pairs(case)
     width, base = case.mla("d_shared").value, case.config.rope_theta
     original, slow = scaling["original_max_position_embeddings"], scaling["beta_slow"]
     assert base is not None
@@ -146,27 +147,29 @@ def yarn_cut(case: Case) -> Term:
     return Term(
         math.ceil(pair),
         "⌈shared width · ln(original context / 2π·beta_slow) / (2 · ln theta)⌉",
-        f"⌈{width} · ln({original:,} / 2π·{slow:g}) / (2 · ln {base:,g})⌉",
+        f"⌈{width} · ln({original:,} / 2π·{slow:g}) / (2 · ln {base:,.0f})⌉",
     )
 
 
 @fact_in("")
 def yarn_factor(case: Case) -> Term:
-    """By how much YaRN stretches the context."""
-    return named("factor", _need_yarn(case)["factor"])
+    """By how much YaRN stretches the context; one where it does not."""
+    scaling = _need_rotation(case)
+    return named("factor", 1.0 if scaling is None else scaling["factor"])
 
 
 @fact_in("positions")
 def yarn_original_positions(case: Case) -> Term:
-    """The context that YaRN starts from."""
-    scaling = _need_yarn(case)
+    """The context that YaRN starts from; all of it where nothing is stretched."""
+    if (scaling := _need_rotation(case)) is None:
+        return named("context", case.config.max_position_embeddings)
     return named("original context", scaling["original_max_position_embeddings"])
 
 
-def _need_yarn(case: Case) -> dict[str, float]:
-    if (scaling := scaling_of(case.config)) is None:
-        raise LookupError("This model has no YaRN; the angles of its positions are plain, or none.")
-    return scaling
+def _need_rotation(case: Case) -> dict[str, float] | None:
+    if case.config.mla_use_nope:
+        raise LookupError("This model rotates nothing; its attention has no positional encoding.")
+    return scaling_of(case.config)
 
 
 @fact_in("")

@@ -21,6 +21,7 @@ WORDS = {
     "d_value": "value channel",
     "d_nope": "content",
     "d_shared": "shared",
+    "pair": "pair",
     "d_qk": "channel",
     "d_q_latent": "latent",
     "d_kv_latent": "latent",

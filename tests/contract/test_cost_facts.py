@@ -1,9 +1,11 @@
 """Every published number that a formula gives, and the words that come with it."""
 
+import dataclasses
+
 import pytest
 
 from model.cost import FACTS, fact, kept, parameter_sizes, parameters
-from model.presets import preset, tiny_k3
+from model.presets import preset, tiny_k2, tiny_k3
 
 K3 = {
     "kv_values_per_position": 30_720,
@@ -124,6 +126,17 @@ def test_a_known_number_comes_out_exactly(model, name, value):
 @pytest.mark.parametrize(("model", "scale"), [("k3", 0.0721688), ("k2", 0.1308608)])
 def test_the_softmax_scale_is_the_published_one(model, scale):
     assert fact("softmax_scale", preset(model)).value == pytest.approx(scale, abs=5e-8)
+
+
+def test_without_yarn_no_pair_is_slowed_and_without_rotation_there_is_none():
+    plain = dataclasses.replace(tiny_k2(), rope_scaling=None)
+    asked = ("rotary_pairs", "yarn_cut", "yarn_factor", "yarn_original_positions")
+    assert [fact(name, plain).value for name in asked] == [6, 6, 1.0, 4096]
+    assert [fact(name, tiny_k2()).value for name in asked] == [6, 4, 64.0, 64]
+    assert fact("softmax_scale", plain).value == pytest.approx(22**-0.5)
+    for name in asked:
+        with pytest.raises(LookupError, match="rotates nothing"):
+            fact(name, preset("kimi-linear"))
 
 
 @pytest.mark.parametrize(
