@@ -10,15 +10,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.sources import Source, sources, without_path
+from app.sources import Source, for_readers, sources
 
 if TYPE_CHECKING:
     from model.header import Entry
     from model.source import Source as Checkpoint
 
 What = Literal["tensors", "read", "decay", "residual", "router"]
-READERS = 2
+READERS = 4
 """Looks that are made at a time; others wait."""
+MOST_WAITING = 32
+"""Looks that wait; one more is told to come back."""
 MOST_OPEN = 8
 """Checkpoints whose lists and headers are kept."""
 MOST_LOOKS = 64
@@ -83,6 +85,8 @@ class Microscope:
                 self._looks.move_to_end(look)
                 return known
             self._failed.pop(look, None)
+            if sum(not made.done() for made in self._looks.values()) >= MOST_WAITING + READERS:
+                return _refused(f"{MOST_WAITING} other looks wait already. Try again in a minute.")
             made = self._looks[look] = self._pool.submit(self._make, look)
             while len(self._looks) > MOST_LOOKS:
                 self._failed.pop(self._looks.popitem(last=False)[0], None)
@@ -112,26 +116,37 @@ class Microscope:
                 transferred=spent,
                 notices=checkpoint.notices,
             )
-        except (LookupError, ValueError, OSError) as error:
+        # a visitor gets a sentence whatever a checkpoint holds
+        except Exception as error:
             with self._lock:
                 self._failed[look] = time.monotonic() + FAULT_FOR
-            words = str(error.args[0] if error.args else error)
-            source = sources().get(look.checkpoint)
-            raise ValueError(without_path(source, words) if source else words) from error
+            raise ValueError(_words(look.checkpoint, error)) from error
 
     def _opened(self, name: str) -> "tuple[Checkpoint, threading.Lock]":
-        from model.source import open_source
-
         with self._lock:
             if (held := self._open.get(name)) is not None:
                 self._open.move_to_end(name)
                 return held
-        opened = open_source(where_of(name)), threading.Lock()
+        opened = opened_for_all(name), threading.Lock()
         with self._lock:
             held = self._open.setdefault(name, opened)
             while len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         return held
+
+
+def _refused(sentence: str) -> "Future[Seen]":
+    refused: Future[Seen] = Future()
+    refused.set_exception(ValueError(sentence))
+    return refused
+
+
+def _words(name: str, error: Exception) -> str:
+    """What went wrong, without places of this machine."""
+    said = str(error.args[0] if error.args else error)
+    if not isinstance(error, LookupError | ValueError | OSError):
+        said = f"The look broke off: {type(error).__name__}: {said}."
+    return for_readers(said, sources().get(name))
 
 
 def offered() -> tuple[str, ...]:
@@ -144,12 +159,18 @@ def offered() -> tuple[str, ...]:
     return tuple(key for key, source in sources().items() if has(source))
 
 
-def where_of(name: str) -> str:
-    """What the model is to open. A visitor names a Hub id or one of the operator's sources."""
+def opened_for_all(name: str) -> "Checkpoint":
+    """One of the operator's sources, or a Hub id that any visitor may name.
+
+    For the latter no folder of this machine is looked at and its login is not used: neither is
+    the visitor's. Raises ValueError where the name is neither.
+    """
+    from model.source import open_hub, open_source
+
     if (source := sources().get(name)) is not None:
-        return source.where
+        return open_source(source.where)
     if _HUB_ID.fullmatch(name):
-        return name
+        return open_hub(name, login=False)
     known = ", ".join(offered())
     raise ValueError(
         f"{name!r} is no Hub id org/name{f' and none of {known}' if known else ''}. A folder of "

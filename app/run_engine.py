@@ -13,7 +13,7 @@ from app.run_checks import Asked, CheckRow, check_row, open_checks, pick
 from app.run_request import RunRequest
 from app.run_stored import StoredRun, open_stored
 from app.run_ticket import Ticket
-from app.sources import checkpoint_of, config_of, source_of, without_path
+from app.sources import checkpoint_of, config_of, for_readers, source_of
 from model.cost import parameters
 from model.tokenizer import Tokenizer, tokenizer_for
 
@@ -154,7 +154,7 @@ def _loaded(source: str, ticket: Ticket[Any] | None) -> Any:
         )
     except (LookupError, ValueError, OSError) as error:
         words = str(error.args[0] if error.args else error)
-        raise ValueError(without_path(asked, words)) from error
+        raise ValueError(for_readers(words, asked)) from error
     lm.source = source
     # torch brings half a million objects that stay: no collection need look at them
     gc.collect()

@@ -103,20 +103,29 @@ def config_of(key: str) -> KimiConfig:
     source = source_of(key)
     if source.kind == "built in":
         return preset(source.where)
-    # one reader at a time asks the Hub; the others find the answer
-    with _reading:
+    # one reader at a time asks the Hub for it; the others who want this one find the answer
+    with _reading.setdefault(source, threading.Lock()):
         found = _found.get(source)
-        if found is None or (found[0] and time.monotonic() > found[2]):
+        if found is None or (found.fault and time.monotonic() > found.until):
             fault, config = _read(source)
-            found = _found[source] = (fault, config, time.monotonic() + ASK_AGAIN)
-    if found[1] is None:
-        raise LookupError(found[0])
-    return found[1]
+            found = _found[source] = _Found(fault, config, time.monotonic() + ASK_AGAIN)
+    if found.config is None:
+        raise LookupError(found.fault)
+    return found.config
 
 
-_reading = threading.Lock()
-_found: dict[Source, tuple[str, KimiConfig | None, float]] = {}
-"""Why there is no configuration, the configuration, and until when a fault is believed."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came of reading a configuration."""
+
+    fault: str
+    config: KimiConfig | None
+    until: float
+    """How long a fault is believed."""
+
+
+_reading: dict[Source, threading.Lock] = {}
+_found: dict[Source, _Found] = {}
 
 
 def _read(source: Source) -> tuple[str, KimiConfig | None]:
@@ -124,15 +133,27 @@ def _read(source: Source) -> tuple[str, KimiConfig | None]:
         whole = KimiConfig.from_hf(read_config(checkpoint_folder(source.where, ["config.json"])))
         return "", first_layers(whole, None if source.layers is None else range(source.layers))
     except (LookupError, ValueError, OSError) as error:
-        return without_path(source, str(error.args[0] if error.args else error)), None
+        return for_readers(str(error.args[0] if error.args else error), source), None
 
 
-def without_path(source: Source, sentence: str) -> str:
-    """A sentence of an error for readers, who are not shown where the server keeps its files."""
-    if source.kind not in ("folder", "unknown"):
-        return sentence
-    for path in (source.where, str(Path(source.where).resolve())):
-        sentence = sentence.replace(path, source.key)
+def fault_of(key: str) -> str:
+    """Why a source has no configuration; empty where it has one."""
+    try:
+        config_of(key)
+    except LookupError as fault:
+        return str(fault.args[0])
+    return ""
+
+
+def for_readers(sentence: str, source: Source | None = None) -> str:
+    """A sentence of an error, without the places where the server keeps its files."""
+    if source is not None and source.kind in ("folder", "unknown"):
+        for path in (source.where, str(Path(source.where).resolve())):
+            sentence = sentence.replace(path, source.key)
+    for place in (os.environ.get("HF_HUB_CACHE"), os.environ.get("HF_HOME"), str(Path.home())):
+        if place and place != "/":
+            hidden = rf"{re.escape(place)}(/[\w.-]+)*"
+            sentence = re.sub(hidden, "a folder of the server", sentence)
     return sentence
 
 
@@ -148,13 +169,13 @@ def at_hand() -> tuple[str, ...]:
     """Sources whose configuration is known or can be read at once, without asking the Hub."""
     found = []
     for key, source in sources().items():
-        if source.kind == "Hub" and source not in _found:
-            continue
-        try:
-            config_of(key)
-        except LookupError:
-            continue
-        found.append(key)
+        if source.kind == "Hub":
+            known = _found.get(source)
+            is_known = known is not None and known.config is not None
+        else:
+            is_known = not fault_of(key)
+        if is_known:
+            found.append(key)
     return tuple(found)
 
 

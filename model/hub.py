@@ -46,6 +46,8 @@ class Listing:
     """Forty hexadecimal digits."""
     sizes: Mapping[str, int]
     """Bytes of every file by its name."""
+    login: bool = True
+    """Whether the Hub is asked with the login of this machine."""
 
 
 def repo_of(source: str) -> str:
@@ -84,12 +86,12 @@ def fetch(repo: str, files: Iterable[str], revision: str | None = None) -> Path:
     return folder
 
 
-def listing(repo: str, revision: str | None = None) -> Listing:
+def listing(repo: str, revision: str | None = None, *, login: bool = True) -> Listing:
     """The files and the full commit of a revision, asked of the Hub."""
     asked = _named(repo, revision)
     _take_care()
     with in_words(asked):
-        info = HfApi().model_info(
+        info = HfApi(token=None if login else False).model_info(
             repo,
             revision=revision,
             files_metadata=True,
@@ -99,7 +101,7 @@ def listing(repo: str, revision: str | None = None) -> Listing:
     if not info.sha or None in sizes.values():
         raise HubError(f"{asked}: the Hub did not say its commit and the sizes of its files.")
     known = {name: size for name, size in sizes.items() if size is not None}
-    return Listing(repo=repo, commit=info.sha, sizes=known)
+    return Listing(repo=repo, commit=info.sha, sizes=known, login=login)
 
 
 def cached(repo: str, name: str, commit: str) -> Path | None:
@@ -108,12 +110,18 @@ def cached(repo: str, name: str, commit: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
-def download(repo: str, name: str, commit: str) -> Path:
+def download(repo: str, name: str, commit: str, *, login: bool = True) -> Path:
     """One whole file, through the cache."""
     _take_care()
     with in_words(f"{name!r} of {_named(repo, commit)}"):
         return Path(
-            hf_hub_download(repo, name, revision=commit, etag_timeout=constants.HF_HUB_ETAG_TIMEOUT)
+            hf_hub_download(
+                repo,
+                name,
+                revision=commit,
+                etag_timeout=constants.HF_HUB_ETAG_TIMEOUT,
+                token=None if login else False,
+            )
         )
 
 

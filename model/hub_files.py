@@ -47,7 +47,7 @@ class HubFiles:
         path = hub.cached(repo, name, commit)
         if path is None:
             self.promise(self.sizes[name], f"The file {name!r}")
-            path = hub.download(repo, name, commit)
+            path = hub.download(repo, name, commit, login=self._listing.login)
             self.came(self.sizes[name])
         return path.read_bytes()
 
@@ -62,7 +62,10 @@ class HubFiles:
         path = hub.cached(repo, name, commit)
         if path is not None:
             return LocalFile(path)
-        return _OnAccount(RemoteFile(repo, name, commit, self.sizes[name], self.came), self)
+        remote = RemoteFile(
+            repo, name, commit, self.sizes[name], self.came, login=self._listing.login
+        )
+        return _OnAccount(remote, self)
 
 
 class _OnAccount:

@@ -31,11 +31,14 @@ class RemoteFile:
         commit: str,
         size: int,
         came: Callable[[int], None] = lambda count: None,
+        *,
+        login: bool = True,
     ) -> None:
         """`came` hears of every piece that arrives, by its bytes."""
         self.name = name
         self.size = size
         self._came = came
+        self._token = None if login else False
         self._url = hf_hub_url(repo, name, revision=commit)
         self._asked = f"{name!r} of {repo!r} at {commit!r}"
         self._commit = commit
@@ -88,7 +91,9 @@ class RemoteFile:
     def _look_up(self) -> str:
         """Where the bytes are, which may be another machine for as long as a signature holds."""
         with in_words(self._asked):
-            found = get_hf_file_metadata(self._url, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+            found = get_hf_file_metadata(
+                self._url, timeout=constants.HF_HUB_ETAG_TIMEOUT, token=self._token
+            )
         self._require_same(found)
         self._place = urljoin(self._url, found.location)
         return self._place
@@ -106,7 +111,7 @@ class RemoteFile:
         # a login goes to the Hub and to nobody it sends us to
         own = _origin(place) == _origin(self._url)
         return {
-            **build_hf_headers(token=None if own else False),
+            **build_hf_headers(token=self._token if own else False),
             "Range": f"bytes={start}-{end - 1}",
             "Accept-Encoding": "identity",
         }

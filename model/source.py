@@ -51,17 +51,21 @@ def open_source(source: str, *, revision: str | None = None) -> "Source":
         if revision is not None:
             raise ValueError(f"{source!r} is a folder, which has no revision {revision!r}.")
         return Source(source, FolderFiles(Path(source)))
-    return _opened_on_hub(source, revision)
+    return open_hub(source, revision=revision)
 
 
-def _opened_on_hub(source: str, revision: str | None) -> "Source":
+def open_hub(source: str, *, revision: str | None = None, login: bool = True) -> "Source":
+    """A Hub id, also where a folder of this machine is called so.
+
+    Without `login` the Hub is asked as by somebody who is not signed in.
+    """
     # its library takes longer to import than a folder to open
     from model import hub
     from model.hub_files import HubFiles
 
     repo = hub.repo_of(source)
     try:
-        return Source(repo, HubFiles(hub.listing(repo, revision)))
+        return Source(repo, HubFiles(hub.listing(repo, revision, login=login)))
     except hub.HubUnreachableError as away:
         try:
             folder = hub.fetch(repo, [CONFIG], revision)

@@ -13,7 +13,7 @@ from model.hub import HubError, HubUnreachableError, fetch
 from model.presets import PRESETS, RELEASED
 from model.shards import complete_series
 from model.shipped import has_weights
-from model.source import Part, open_source
+from model.source import Part, open_hub, open_source
 from model.source_files import OverBoundError
 from tests.hub.checkpoints import INDEX, indexed, sharded, single, written
 from tests.hub.server import COMMIT, Repo
@@ -53,6 +53,22 @@ def test_every_tensor_is_found_and_read_wherever_it_is(source):
         assert source.read(entry) == array.tobytes()
         assert source.read(entry, 4, 12) == array.tobytes()[4:12]
     assert source.config == {}
+
+
+def test_a_hub_id_is_no_folder_and_strangers_use_nobodys_login(files, hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_verysecret")
+    written(files, tmp_path / NAME)
+    monkeypatch.chdir(tmp_path)
+    assert open_source(NAME).revision is None
+    hub.repos[NAME] = Repo(files)
+    for login in (False, True):
+        before = len(hub.asked)
+        opened = open_hub(NAME, login=login)
+        assert opened.revision == COMMIT
+        assert opened.read(next(iter(opened.entries.values())))
+        asked = [one for one in hub.asked[before:] if one.kind != "bytes"]
+        assert asked
+        assert all(one.authorized == login for one in asked)
 
 
 def test_names_fit_a_pattern_as_a_whole(source):

@@ -84,6 +84,33 @@ def test_a_fault_is_told_without_the_path_of_the_server(named, tmp_path):
     assert str(tmp_path) not in str(said.value)
 
 
+def test_the_folders_of_the_server_are_told_to_nobody(monkeypatch):
+    monkeypatch.setenv("HF_HOME", "/srv/hub cache")
+    said = sources.for_readers("'a/b' is not in the cache '/srv/hub cache/hub'. Name a folder.")
+    assert said == "'a/b' is not in the cache 'a folder of the server'. Name a folder."
+
+
+def test_a_hub_that_does_not_answer_holds_up_only_who_asks_for_its_model(named, monkeypatch):
+    """What every page needs is known without the Hub; a fault of it is not tried again by all."""
+    named("org/name")
+    asked = []
+
+    def read(source):
+        asked.append(source.key)
+        return "org/name: the Hub sent nothing.", None
+
+    monkeypatch.setattr(sources, "_read", read)
+    monkeypatch.setattr(sources, "ASK_AGAIN", -1.0)
+    monkeypatch.setattr(sources, "_found", {})
+    assert sources.at_hand() == OWN
+    assert not asked
+    assert sources.fault_of("org/name") == "org/name: the Hub sent nothing."
+    assert asked == ["org/name"]
+    assert sources.at_hand() == OWN
+    sources.fingerprint()
+    assert asked == ["org/name"]
+
+
 @pytest.mark.parametrize("asked", ["../../etc", "\x00", "%00", "k" * 5000, "<script>", ""])
 def test_an_address_with_an_unknown_source_is_answered_in_words(asked):
     found = selection({"source": asked})

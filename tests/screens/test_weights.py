@@ -90,6 +90,46 @@ def test_a_visitor_opens_no_folder_of_the_server(named, name):
         seen(Look(checkpoint=name, what="tensors"))
 
 
+@pytest.mark.parametrize("name", ["app/example", "model/weights", "tests/screens"])
+def test_a_folder_beside_the_program_is_no_hub_id_for_a_visitor(named, name, monkeypatch):
+    asked = []
+
+    def hub(source, *, login):
+        asked.append((source, login))
+        raise LookupError("the Hub was asked")
+
+    monkeypatch.setattr("model.source.open_hub", hub)
+    with pytest.raises(ValueError, match="the Hub was asked"):
+        seen(Look(checkpoint=name, what="tensors"))
+    assert asked == [(name, False)]
+
+
+def test_a_look_that_breaks_off_is_a_sentence_too(named, monkeypatch):
+    def broken(checkpoint, look):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setitem(microscope.LOOKS, "router", broken)
+    with pytest.raises(ValueError, match="broke off: ZeroDivisionError"):
+        seen(Look(checkpoint="small-k3", what="router"))
+
+
+def test_too_many_looks_at_once_are_told_to_come_back(named, monkeypatch):
+    gate = threading.Event()
+    monkeypatch.setitem(microscope.LOOKS, "tensors", lambda checkpoint, look: gate.wait(30))
+    monkeypatch.setattr(microscope, "MOST_WAITING", 3)
+    lens = Microscope()
+    looks = [Look(checkpoint="small-k3", what="tensors", page=i) for i in range(20)]
+    made = [lens.ask(look) for look in looks]
+    told = [future for future in made if future.done()]
+    gate.set()
+    assert len(told) == 20 - 3 - microscope.READERS
+    with pytest.raises(ValueError, match="other looks wait"):
+        told[0].result()
+    for future in made:
+        future.exception(30)
+    assert seen(looks[-1], lens).value is True
+
+
 def test_a_fault_is_told_without_the_path_of_the_server(named, checkpoint, tmp_path, monkeypatch):
     (tmp_path / "hollow").mkdir()
     monkeypatch.setenv(sources.NAMED, str(tmp_path / "hollow"))
