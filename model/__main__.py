@@ -1,12 +1,19 @@
-"""The public calls of the model from a shell: `python -m model info|run|check|peek SOURCE`."""
+"""The public calls of the model from a shell: `python -m model COMMAND SOURCE`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from model import command_check, command_info, command_peek, command_run
+from model import (
+    command_check,
+    command_eval,
+    command_info,
+    command_peek,
+    command_run,
+    command_train,
+)
 
-COMMANDS = (command_info, command_run, command_check, command_peek)
+COMMANDS = (command_info, command_run, command_check, command_peek, command_eval, command_train)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="`python -m model COMMAND --help` tells more of each.",
     )
-    commands = parser.add_subparsers(required=True, metavar="info|run|check|peek")
+    commands = parser.add_subparsers(required=True, metavar="info|run|check|peek|eval|train")
     for command in COMMANDS:
         command.add_to(commands)
     return parser

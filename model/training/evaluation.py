@@ -1,0 +1,159 @@
+"""What a trained model can do: held-out answers, bits a byte, load of experts, mechanisms."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.attn_res import AttnResidual
+from model.block import KimiDecoderLayer
+from model.capture import Tap, capture
+from model.kimi import KimiLM
+from model.training.balance import gates
+from model.training.corpus import Batch, Corpus
+from model.training.measure import Tally
+from model.training.recipe import K3_MINI
+
+ROWS, POS = 4, 640
+"""Rows that are read at once, and their length."""
+
+
+def corpus_of(lm: KimiLM) -> Corpus:
+    """The corpus in the tokens of a model."""
+    tokenizer, eos = lm.tokenizer, lm.config.eos_token_id
+    if tokenizer is None or eos is None:
+        raise ValueError(f"{lm.source} has no tokenizer or no end token, and reads no pages.")
+    return Corpus(tokenizer, tokenizer.bos_id, eos)
+
+
+def report(lm: KimiLM, seed: int, rows: int, mechanisms: bool = True) -> dict[str, Any]:
+    """Everything that is measured on `rows` held-out rows drawn from `seed`."""
+    corpus = corpus_of(lm)
+    tally, loads = answers(lm, corpus, seed, rows)
+    by_task = tally.by_task()
+    about: dict[str, Any] = {
+        "seed": seed,
+        "tokens": rows * POS,
+        "accuracy": {task: found["accuracy"] for task, found in by_task.items()},
+        "asked": {task: found["asked"] for task, found in by_task.items()},
+        "bits_per_byte": tally.bits / tally.bytes,
+        "expert_load": loads,
+    }
+    if mechanisms:
+        about["mechanisms"] = lost_look_ups(lm, corpus, seed)
+    return about
+
+
+def batches(corpus: Corpus, seed: int, rows: int, look_ups: float, name: str) -> Iterator[Batch]:
+    pages = K3_MINI.stages[-1].pages
+    for n in range(-(-rows // ROWS)):
+        some = min(ROWS, rows - n * ROWS)
+        yield corpus.batch(f"{name}/{seed}/{n}", some, POS, pages, look_ups, "held-out")
+
+
+def answers(
+    lm: KimiLM, corpus: Corpus, seed: int, rows: int
+) -> tuple[Tally, dict[str, list[float]]]:
+    """What is right on held-out rows, and each expert's load against its fair share, by layer."""
+    tally = Tally()
+    routers = gates(lm)
+    counts = {name: torch.zeros(lm.config.num_experts) for name in routers}
+    names = [f"{name}.chosen" for name in routers]
+    look_ups = K3_MINI.stages[-1].look_ups
+    for batch in batches(corpus, seed, rows, look_ups, "eval"):
+        with torch.no_grad(), capture(names, model=lm) as recording:
+            logits = lm(batch.tokens[:, :-1])
+        tally.add(batch, logits)
+        tally.bytes += corpus.bytes(batch.tokens[:, 1:])
+        for name, gate in routers.items():
+            chosen = recording.tensors[gate.chosen].flatten()
+            counts[name] += torch.bincount(chosen, minlength=lm.config.num_experts)
+    loads = {
+        name.removesuffix(".block_sparse_moe.gate"): [
+            round(float(x), 3) for x in count * len(count) / count.sum().clamp(min=1)
+        ]
+        for name, count in counts.items()
+    }
+    return tally, loads
+
+
+def lost_look_ups(lm: KimiLM, corpus: Corpus, seed: int, rows: int = 8) -> dict[str, Any]:
+    """Of the look-ups that the whole model gets right, the share lost without one of its parts.
+
+    A mixer is switched off by adding nothing, and a read over depth by reading only the running
+    sum, as a plain residual would.
+    """
+    read = list(batches(corpus, seed, rows, 1.0, "mechanisms"))
+    whole = [look_ups_right(batch, forward(lm, batch, None)) for batch in read]
+    found: dict[str, Any] = {}
+    for name, kind, tap in parts(lm):
+        lost, asked = {}, {}
+        for batch, before in zip(read, whole, strict=True):
+            after = look_ups_right(batch, forward(lm, batch, (kind, tap)))
+            for answer in (a for a, right in before.items() if right):
+                asked[answer[3]] = asked.get(answer[3], 0) + 1
+                lost[answer[3]] = lost.get(answer[3], 0) + (not after[answer])
+        share = {task: round(lost[task] / number, 4) for task, number in sorted(asked.items())}
+        total = sum(lost.values()) / max(1, sum(asked.values()))
+        found[name] = {"kind": kind, "lost": round(total, 4), "by_distance": share}
+    return found
+
+
+def parts(lm: KimiLM) -> Iterator[tuple[str, str, Tap]]:
+    """Each part that can be switched off: its name, its kind and the tap where that is done."""
+    for i, layer in enumerate(lm.layers):
+        assert isinstance(layer, KimiDecoderLayer)
+        yield f"layers.{i}.self_attn", lm.config.mixers[i], layer.self_attn.out
+    for name, module in lm.named_modules():
+        # layer 0 has nothing behind it to read before its own mixer
+        if isinstance(module, AttnResidual) and name != "layers.0.self_attention_res":
+            yield name, "attention residual", module.weights
+
+
+def forward(lm: KimiLM, batch: Batch, off: tuple[str, Tap] | None) -> Tensor:
+    """Logits, with one part switched off where asked."""
+    if off is None:
+        with torch.no_grad():
+            return lm(batch.tokens[:, :-1])
+    kind, switched = off
+
+    def edit(tap: Tap, tensor: Tensor) -> Tensor:
+        if tap is not switched:
+            return tensor
+        without = torch.zeros_like(tensor)
+        if kind == "attention residual":
+            without[..., -1] = 1.0
+        return without
+
+    with torch.no_grad(), capture([], model=lm, edit=edit):
+        return lm(batch.tokens[:, :-1])
+
+
+def look_ups_right(batch: Batch, logits: Tensor) -> dict[tuple[int, int, int, str], bool]:
+    right = (logits.argmax(-1) == batch.tokens[:, 1:]).tolist()
+    return {
+        answer: all(right[answer.row][answer.start - 1 : answer.stop - 1])
+        for answer in batch.answers
+        if answer.task.startswith("look-up")
+    }
+
+
+def greedy(lm: KimiLM, text: str, tokens: int) -> str:
+    """`text` and what the model writes after it, ended by its end token or after `tokens`."""
+    ids = [lm.tokenizer.bos_id, *lm.tokenizer.encode(text)]
+    cache = lm.new_cache()
+    fed, made = torch.tensor([ids]), []
+    with torch.no_grad():
+        for _ in range(tokens):
+            chosen = int(lm(fed, cache, logits="last")[0, -1].argmax())
+            made.append(chosen)
+            fed = torch.tensor([[chosen]])
+    return text + lm.tokenizer.decode(made)
+
+
+def loops(text: str, words: int = 4, most: int = 2) -> list[str]:
+    """Runs of `words` words that come more than `most` times."""
+    parts_ = text.split()
+    runs = [" ".join(parts_[i : i + words]) for i in range(len(parts_) - words + 1)]
+    return sorted({run for run in runs if runs.count(run) > most})
