@@ -8,12 +8,12 @@ GROUP = tl.constexpr(32)
 
 
 @triton.jit
-def magnitude_and_sign(code):
+def number(code):
     """Float32 of a four-bit code: a sign, two bits of exponent, one of mantissa."""
     magnitude = code & 7
-    normal = ((magnitude << 22) + (126 << 23)).to(tl.float32, bitcast=True)
-    x = tl.where(magnitude < 2, magnitude.to(tl.float32) * 0.5, normal)
-    return tl.where((code & 8) != 0, -x, x)
+    normal = (magnitude << 22) + (126 << 23)
+    bits = tl.where(magnitude < 2, magnitude * (126 << 23), normal) | ((code & 8) << 28)
+    return bits.to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -47,5 +47,5 @@ def load_mxfp4(
     scale = tl.broadcast_to(scale[:, :, None], (BLOCK_ROWS, BLOCK_COLUMNS // GROUP, GROUP // 2))
     scale = tl.reshape(scale, (BLOCK_ROWS, BLOCK_COLUMNS // 2))
     # the low half of a byte is the even column
-    even, odd = magnitude_and_sign(codes & 15) * scale, magnitude_and_sign(codes >> 4) * scale
+    even, odd = number(codes & 15) * scale, number(codes >> 4) * scale
     return tl.interleave(even, odd)
