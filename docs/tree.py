@@ -47,6 +47,7 @@ FOLDERS = {
     "tests/hub": "checkpoints on a Hub of our own on loopback, which can fail in every way",
     "tests/load": "many readers at once",
     "tests/maths": "the model against its equations",
+    "tests/maths/mutations": "faults to plant in the model, each of which an equation must notice",
     "tests/parity": "the model against an independent implementation",
     "tests/parity/triton": "kernels against the model, in the interpreter or on a GPU",
     "tests/screens": "every page renders; every bad address is answered",

@@ -11,6 +11,7 @@ _LATENTS = ("latent_cached", "shared_cached")
 _ROTATED = ("angle", "q_rotated", "k_rotated")
 _CHUNKED = ("retention", "decayed_state", "recalled")
 _FUSED = ("scores", "masked", "pattern")
+_SKIPPED = "the layer did not compute it"
 
 
 def unknown(trace: "Trace", name: str) -> str:
@@ -36,6 +37,11 @@ def absence(trace: "Trace", name: str, step: int) -> str:
     return f"{name} is not captured at step {step}: {_why_it_did_not_fire(trace, name, step)}."
 
 
+def is_unexplained(trace: "Trace", name: str, step: int) -> bool:
+    """Whether a tap was to be captured, and nothing in this model's form says why it was not."""
+    return name not in trace.left_out and _why_it_did_not_fire(trace, name, step) == _SKIPPED
+
+
 def _why_it_did_not_fire(trace: "Trace", name: str, step: int) -> str:
     path, _, attribute = name.rpartition(".")
     owner, config = trace.taps[name].owner, trace.config
@@ -54,8 +60,10 @@ def _why_it_did_not_fire(trace: "Trace", name: str, step: int) -> str:
             return "this model projects its queries directly, without a latent"
         if attribute in _FUSED:
             return "the attention was fused, and q or k_cached was not kept to re-compute it"
+    if attribute == "bank" and config.attn_res_block_size is None:
+        return "the residuals of this model are plain, so no sum is sealed"
     if owner == "KimiDeltaAttention" and attribute in _CHUNKED:
         return "prefill works in chunks, and what would re-compute it was not kept"
     if owner == "KimiSparseMoE" and attribute == "latent":
         return "the routed experts of this model read the full width, without a latent"
-    return "the layer did not compute it"
+    return _SKIPPED

@@ -177,3 +177,13 @@ def block_sum(place: Place) -> Pair:
     outputs = [part for i in range(first, layer + 1) for part in _outputs(place, i)]
     start = [] if block else [place("/embedding")]
     return place("residual_out"), np.sum([*start, *outputs], axis=0)
+
+
+@relation("KimiDecoderLayer", "A layer has the parts of its place in the pattern", reads="")
+def layer_kinds(place: Place) -> Pair:
+    """One for delta attention, one for experts; the first layers are dense."""
+    layer, config = _layer(place), place.config
+    parts = [f"layers.{layer}.self_attn.state", f"layers.{layer}.block_sparse_moe.out"]
+    built = [float(part in place.trace.taps) for part in parts]
+    sparse = layer >= config.first_k_dense_replace and layer % config.moe_layer_freq == 0
+    return np.array(built), np.array([float(config.is_kda(layer)), float(sparse)])

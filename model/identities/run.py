@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from model.identities.identity import NotHeldError, Pair, Place, relation
+from model.trace_absence import is_unexplained
 
 SAME_LOGITS = 1e-4
 """Prefill and decode add the same terms in another order, through every layer."""
@@ -44,24 +45,63 @@ def prefill_is_decode(place: Place) -> Pair:
 
 @relation(
     "KimiLM",
-    "Padding beside a longer prompt changes nothing",
+    "A prompt fed in two parts gives the same logits",
+    reads="logits",
+    tolerance=SAME_LOGITS,
+    wide=1e-1,
+)
+def split_is_whole(place: Place) -> Pair:
+    """The second half finds in the cache what the first one left there."""
+    ids = list(place.trace.token_ids[: place.trace.prompt_length])
+    if place.step or len(ids) == 1:
+        raise NotHeldError("only a prompt of several tokens has two parts")
+    half = len(ids) // 2
+    return place("logits")[:, -1], _logits_after(place, ids[:half], ids[half:])
+
+
+@relation(
+    "KimiLM",
+    "Padding beside longer prompts changes nothing",
     reads="logits",
     tolerance=SAME_LOGITS,
     wide=1e-1,
 )
 def padded_is_unpadded(place: Place) -> Pair:
-    """The last token after all before it, which are the shorter row of a batch, padded right."""
+    """The last two tokens: all up to the first of them are the shorter row, padded right.
+
+    It stands between two longer rows, so that what one row takes from another shows.
+    """
     *before, last = place.trace.token_ids[: place.trace.prompt_length + place.step]
     if not before:
         raise NotHeldError("nothing stands before the token, so nothing can be padded")
     device = place.root.embed_tokens.weight.device
-    cache = place.root.new_cache(batch=2, mla=place.trace.mla)
-    rows = [[*before, *[last] * PADDING], [*before, *before[:1] * PADDING]]
+    cache = place.root.new_cache(batch=3, mla=place.trace.mla)
+    longer = [*[last] * PADDING, *before]
+    rows = [longer, [*before, *[last] * PADDING], longer]
+    lengths = torch.tensor([len(longer), len(before), len(longer)])
+    ids, lasts = torch.tensor(rows, device=device), torch.tensor([[last]] * 3, device=device)
     with torch.no_grad():
-        lengths = torch.tensor([len(before), len(before) + PADDING])
-        place.root(torch.tensor(rows, device=device), cache=cache, lengths=lengths, logits="last")
-        logits = place.root(torch.tensor([[last]] * 2, device=device), cache=cache)
-    return place("logits")[:, -1], logits[:1, -1].double().cpu().numpy()
+        first = place.root(ids, cache=cache, lengths=lengths, logits="last")
+        second = place.root(lasts, cache=cache)
+    return _last_two(place), torch.cat([first, second], dim=1)[1:2].double().cpu().numpy()
+
+
+def _last_two(place: Place) -> np.ndarray:
+    logits = place("logits")
+    if place.step:
+        logits = np.concatenate([place("logits", place.step - 1)[:, -1:], logits], axis=1)
+    return logits[:, -2:]
+
+
+@relation("KimiLM", "Every part that the configuration asks for has run", "")
+def every_part_ran(place: Place) -> Pair:
+    """A part that was skipped holds no tensor, and without one no equation could disagree."""
+    trace = place.trace
+    if trace.is_stored:
+        raise NotHeldError("a file may hold less than its run recorded")
+    absent = [name for name in trace.taps if not trace.is_captured(name, place.step)]
+    skipped = [name for name in absent if is_unexplained(trace, name, place.step)]
+    return np.array([float(len(skipped))]), np.zeros(1)
 
 
 @relation("KimiLM", "The cache holds as many values and bytes as its formula says", "")
