@@ -19,7 +19,7 @@ from model.load_plan import Shape, plan
 from model.memory import keep_freed_pages
 from model.presets import PRESETS, RELEASED, preset
 from model.room import device_for, dtype_called, dtype_for
-from model.shipped import RANDOM, folder_of, has_weights
+from model.shipped import RANDOM, folder_of, has_weights, refuse_altered
 from model.spelling import is_stacked, to_upstream
 from model.tokenizer import tokenizer_for
 
@@ -129,6 +129,7 @@ def opened(source: str, revision: str | None) -> tuple[Checkpoint | None, KimiCo
     folder = folder_of(source)
     if folder is None or not has_weights(source):
         return None, preset(source)
+    refuse_altered(folder)
     return Checkpoint(folder), preset(source)
 
 

@@ -1,6 +1,5 @@
 """A trained model as a checkpoint in upstream's form: configuration, weights, tokenizer."""
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from safetensors.torch import save_file
 from model.init import FLOAT32
 from model.kimi import KimiLM
 from model.load import upstream_state
+from model.shipped import SUMS, sha256
 from model.tokenizer_json import JsonTokenizer
 
-WEIGHTS, SUMS = "model.safetensors", "SHA256SUMS"
+WEIGHTS = "model.safetensors"
 SHIPPED = ("config.json", "tokenizer.json", WEIGHTS)
 
 
@@ -33,7 +33,3 @@ def write_checkpoint(lm: KimiLM, tokenizer: JsonTokenizer, folder: Path) -> None
     tokenizer.save(folder / "tokenizer.json")
     sums = [f"{sha256(folder / name)}  {name}" for name in SHIPPED]
     (folder / SUMS).write_text("\n".join(sums) + "\n", encoding="utf-8")
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

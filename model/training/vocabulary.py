@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from functools import cache
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
@@ -16,7 +17,8 @@ PAGES = 400
 SEED = 4
 
 
-def words() -> list[str]:
+@cache
+def words() -> tuple[str, ...]:
     """Every word, number and mark of the corpus, with its blank before it, in a fixed order."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     seen: Counter[str] = Counter()
@@ -28,7 +30,7 @@ def words() -> list[str]:
             texts += [task(rng, "train", 400).whole() for _ in range(PAGES)]
     for text in texts:
         seen.update(piece for piece, _ in splitter.pre_tokenize_str(text))
-    return sorted(piece for piece in seen if len(piece) > 1)
+    return tuple(sorted(piece for piece in seen if len(piece) > 1))
 
 
 def word_tokenizer() -> JsonTokenizer:

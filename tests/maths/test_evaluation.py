@@ -13,6 +13,7 @@ from model.init import FLOAT32
 from model.kimi import KimiLM
 from model.load import build, load
 from model.presets import hf
+from model.shipped import SUMS, sha256
 from model.training.corpus import Answer, Batch
 from model.training.evaluation import (
     answers,
@@ -25,7 +26,7 @@ from model.training.evaluation import (
     report,
 )
 from model.training.measure import Tally
-from model.training.ship import SHIPPED, SUMS, WEIGHTS, sha256, write_checkpoint
+from model.training.ship import SHIPPED, WEIGHTS, write_checkpoint
 from model.training.vocabulary import word_tokenizer
 
 

@@ -1,0 +1,58 @@
+"""Shipped weights are the ones that were measured: a changed file is refused before it is used."""
+
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from model import shipped
+from model.init import FLOAT32
+from model.load import build, load
+from model.presets import preset
+from model.tokenizer import byte_tokenizer
+from model.training.ship import WEIGHTS, write_checkpoint
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of shipped weights for `tiny-k3`."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    write_checkpoint(build("tiny-k3", seed=7), byte_tokenizer(), tmp_path / "tiny-k3")
+    return tmp_path / "tiny-k3"
+
+
+def test_shipped_weights_are_loaded_by_their_name(folder):
+    lm, drawn = load("tiny-k3"), dict(build("tiny-k3", seed=7).named_parameters())
+    assert lm.weights_note == shipped.weights_note("tiny-k3") == ""
+    assert lm.config == preset("tiny-k3")
+    for name, parameter in lm.named_parameters():
+        want = drawn[name] if name.endswith(FLOAT32) else drawn[name].bfloat16().float()
+        assert parameter.equal(want), name
+
+
+def test_one_changed_value_is_found(folder):
+    tensors = load_file(folder / WEIGHTS)
+    next(iter(tensors.values())).view(-1)[0] += 1
+    save_file(tensors, folder / WEIGHTS)
+    with pytest.raises(
+        ValueError, match=r"'tiny-k3' were changed: model\.safetensors has the hash"
+    ):
+        load("tiny-k3")
+
+
+def test_every_fault_is_named_at_once(folder):
+    (folder / "tokenizer.json").unlink()
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"config\.json has the hash.*tokenizer\.json is missing"):
+        load("tiny-k3")
+
+
+def test_weights_without_hashes_are_refused(folder):
+    (folder / shipped.SUMS).unlink()
+    with pytest.raises(ValueError, match="no SHA256SUMS"):
+        load("tiny-k3")
+
+
+def test_a_folder_of_ones_own_needs_no_hashes(folder):
+    (folder / shipped.SUMS).unlink()
+    assert load(str(folder)).config == preset("tiny-k3")
