@@ -10,6 +10,7 @@ from app.reader import font, payload
 from app.runs import shared_store
 from app.views.node_live import node_live
 from app.views.overview_live import overview_live
+from app.views.proofs_live import proofs_live
 from app.views.weights_live import weights_live
 
 
@@ -38,6 +39,8 @@ def main() -> None:
         spot = place.place_of(selection, nodes, place.running_config(selection.source))
         if selection.view == "weights":
             weights_live(selection)
+        elif selection.view == "proofs":
+            proofs_live(selection, nodes, store)
         else:
             half = node_live if selection.view == "node" else overview_live
             half(selection, spot, nodes, store)

@@ -1,8 +1,9 @@
 """Rows of a proof as plain data: what was asked to be replayed, and what came."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class CheckRow:
     passed: bool
     detail: str
     places: int
+    seconds: float | None = None
+    """That the replay took; None where that was not stored with it."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,31 @@ def check_row(result: Any, identity: Any) -> CheckRow:
         passed=bool(result.passed),
         detail=result.detail,
         places=result.places,
+        seconds=float(result.seconds),
     )
 
 
 def pick(rows: Iterable[CheckRow], asked: Asked) -> tuple[CheckRow, ...]:
-    """Of stored rows, one a place, those asked for: the worst of each equation."""
-    worst: dict[str, CheckRow] = {}
+    """Of stored rows, one a place, those asked for: the worst of each equation, all its places."""
+    fitting: dict[str, list[CheckRow]] = {}
     for row in rows:
-        if _fits(row, asked) and (row.name not in worst or not row.error <= worst[row.name].error):
-            worst[row.name] = row
-    return tuple(worst.values())
+        if _fits(row, asked):
+            fitting.setdefault(row.name, []).append(row)
+    return tuple(_together(same) for same in fitting.values())
+
+
+def _together(same: Sequence[CheckRow]) -> CheckRow:
+    worst = same[0]
+    for row in same[1:]:
+        # not a number is worse than any
+        if not (math.isnan(worst.error) or row.error <= worst.error):
+            worst = row
+    times = [row.seconds for row in same if row.seconds is not None]
+    return replace(
+        worst,
+        places=sum(row.places for row in same),
+        seconds=sum(times) if len(times) == len(same) else None,
+    )
 
 
 def _fits(row: CheckRow, asked: Asked) -> bool:

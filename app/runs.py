@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Protocol
 
@@ -117,6 +118,16 @@ class RunStore:
         with self._lock:
             return ("check", run.run_id, asked) in self._checks
 
+    def learned(
+        self, key: Hashable, words: str, work: Callable[[Ticket[Any]], Any], reader: str = ""
+    ) -> Ticket[Any]:
+        """A ticket for anything else that the worker finds out once: `key` says what."""
+        with self._lock:
+            if key in self._checks:
+                self._checks.move_to_end(key)
+                return Ticket.finished(self._checks[key], words)
+            return self._enqueue(key, Ticket(partial(self._learn, key, work), words), reader)
+
     def completed(self, run: Any, reader: str = "") -> Ticket[Any]:
         """A ticket for the same run with its model, for values that are re-computed."""
         key = ("complete", run.run_id)
@@ -203,7 +214,12 @@ class RunStore:
 
     def _check(self, key: tuple[Any, ...], run: Any, ticket: Ticket[Any]) -> Any:
         ticket.report("replaying the equations", 0.0)
-        results = self.engine.check(run, key[2])
+        return self._keep(key, self.engine.check(run, key[2]))
+
+    def _learn(self, key: Hashable, work: Callable[[Ticket[Any]], Any], ticket: Ticket[Any]) -> Any:
+        return self._keep(key, work(ticket))
+
+    def _keep(self, key: Hashable, results: Any) -> Any:
         with self._lock:
             self._checks[key] = results
             while len(self._checks) > MOST_CHECKS:

@@ -12,7 +12,7 @@ Default = TypeVar("Default", int, None)
 Choice = TypeVar("Choice", bound=str)
 Look = Literal["tensors", "decay", "residual", "router"]
 
-VIEWS = ("overview", "node", "weights")
+VIEWS = ("overview", "node", "weights", "proofs")
 LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
 """What the page of weights shows: chosen tensors, or one of the ready-made views."""
 PHASES = ("prefill", "decode")

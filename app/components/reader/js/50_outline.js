@@ -3,7 +3,8 @@
 /** @param {HTMLElement} root */
 function mountOutline(root) {
   root.innerHTML = `
-    <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a><span class="ks-small"><a href="?view=overview" data-view="overview">Overview</a> · <a href="?view=weights" data-view="weights">Weights</a></span></div>
+    <div class="ks-brand"><a href="?view=overview" data-view="overview">Kimiscope</a></div>
+    <nav class="ks-views" aria-label="Pages">${viewLinks()}</nav>
     <div class="ks-search" role="search" aria-label="From every page"><input data-handle="search" type="text" placeholder="Search nodes, symbols, code" aria-label="Search nodes, symbols, code" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd><div class="ks-hits" role="listbox" aria-label="Search results" hidden></div></div>
     <p class="ks-lab">Priced for</p>
     <div data-handle="model" role="group" aria-label="Model"><div class="ks-seg"></div><p class="ks-loaded"></p></div>
@@ -20,11 +21,26 @@ function mountOutline(root) {
   const draw = (/** @type {string} */ what) => {
     if (what === "numbers") return;
     drawModels(models);
+    drawViews(root);
     // a page that mounts the tree apart gets it there only
     tree.hidden = KS.mounts.has("tree");
     if (!tree.hidden) drawTree(what);
   };
   return { draw, stop: stopSearch };
+}
+
+/** Pages that are of no single node. @returns {string} */
+function viewLinks() {
+  const pages = { overview: "Overview", weights: "Weights", proofs: "Proofs" };
+  return Object.entries(pages).map(([view, words]) => `<a href="?view=${view}" data-view="${view}">${words}</a>`).join(" · ");
+}
+
+/** @param {HTMLElement} root */
+function drawViews(root) {
+  for (const link of root.querySelectorAll(".ks-views [data-view]")) {
+    if (/** @type {HTMLElement} */ (link).dataset.view === KS.state.view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 /** @param {HTMLElement} group */

@@ -43,8 +43,8 @@ function mountAbove(root) {
 /** @returns {{html: string, title: string, parts: Part[]}} */
 function pageHtml() {
   if (KS.state.view === "overview") return { html: overviewHtml(), title: `${KS.payload.name}, part by part`, parts: [overviewParts] };
-  if (KS.state.view === "weights") return { html: `<div data-part="notices"></div>${weightsHead()}`, title: "Weights", parts: [] };
-  if (KS.state.view !== "node") return { html: '<div data-part="notices"></div>', title: KS.state.view, parts: [] };
+  const head = HEADS[KS.state.view];
+  if (head) return { html: `<div data-part="notices"></div><header class="ks-head"><h1>${head.title}</h1><p class="ks-lede">${head.lede}</p></header>`, title: head.name, parts: [equationsOfRows] };
   const node = currentNode();
   if (!node) return { html: unknownNode(), title: "No such node", parts: [] };
   const first = node.pages[node.first];
@@ -53,10 +53,18 @@ function pageHtml() {
   return { html, title: here.title, parts: [layerStrip, crossingChart, schedule, sourcesOfLayer, foldedSources] };
 }
 
-/** What the page of weights is; the rest of it is the live half. @returns {string} */
-function weightsHead() {
-  return `<header class="ks-head"><h1>Weights under the microscope</h1><p class="ks-lede">Single tensors of a checkpoint, read where they stand: a header that says where each lies, then just those bytes.</p></header>`;
-}
+/** What the pages are that are of no single node; the rest of each is the live half.
+ * @type {Record<string, {name: string, title: string, lede: string}>} */
+const HEADS = {
+  weights: {
+    name: "Weights", title: "Weights under the microscope",
+    lede: "Single tensors of a checkpoint, read where they stand: a header that says where each lies, then just those bytes.",
+  },
+  proofs: {
+    name: "Proofs", title: "All proofs",
+    lede: "Every equation of the running model, computed again in float64 from what this run captured, and how far its tensors are from it.",
+  },
+};
 
 /** A page that works although its node does not exist. @returns {string} */
 function unknownNode() {
