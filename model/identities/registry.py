@@ -65,20 +65,23 @@ def check(
         )
     arrays: dict = {}
     results = []
+    # walked once: a module's path is looked for by every equation of its class
+    paths: dict[str, list[str]] = {}
+    for path, module in lm.named_modules():
+        paths.setdefault(type(module).__name__, []).append(path)
     for name, identity in IDENTITIES.items():
         if names is None or name in names:
-            places = _places(identity, trace, lm, layer, at, arrays)
+            owned = paths.get(identity.owner, [])
+            places = _places(owned, trace, lm, layer, at, arrays)
             if (result := _worst(identity, places, trace.dtype, layer)) is not None:
                 results.append(result)
     return results
 
 
 def _places(
-    identity: Identity, trace: Trace, lm: KimiLM, layer: int | None, at: str | None, arrays: dict
+    paths: list[str], trace: Trace, lm: KimiLM, layer: int | None, at: str | None, arrays: dict
 ) -> Iterator[Place]:
-    for path, module in lm.named_modules():
-        if type(module).__name__ != identity.owner:
-            continue
+    for path in paths:
         for step in range(trace.steps):
             place = Place(trace, path, step, lm, arrays)
             inside = path if place.layer is None else path.split(".", 2)[2:]

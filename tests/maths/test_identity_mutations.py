@@ -15,7 +15,7 @@ from tests.maths.mutations.registry import FAULTS
 
 PROMPT = [(31 * i + 7) % 256 for i in range(37)]
 """More than a chunk of the delta rule."""
-FED = {PREFILL: (PROMPT, 0), DECODE: (PROMPT[:1], 4)}
+FED = {PREFILL: (PROMPT, 0), DECODE: (PROMPT[:1], 3)}
 """Prompt and generated tokens; a prompt of one token is already fed as decode feeds them."""
 SHRUNK = ("embed_tokens.weight", "q_a_proj.weight", "kv_a_proj_with_mqa.weight")
 
