@@ -1,22 +1,20 @@
-"""Looks at single tensors of a checkpoint, made on threads of their own, kept for all readers."""
+"""Looks into checkpoints, made on threads of their own and kept for all readers."""
 
 import math
 import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from app.looks import LOOKS, Look
 from app.sources import Source, for_readers, sources
 
 if TYPE_CHECKING:
-    from model.header import Entry
     from model.source import Source as Checkpoint
 
-What = Literal["tensors", "read", "decay", "residual", "router"]
 READERS = 4
 """Looks that are made at a time; others wait."""
 MOST_WAITING = 32
@@ -26,33 +24,7 @@ MOST_OPEN = 8
 MOST_LOOKS = 64
 FAULT_FOR = 20.0
 """Seconds in which a look that failed is not made again."""
-ROWS = 40
-"""Tensors on one page of a list."""
-MOST_READ = 24
-"""Tensors that are read at once."""
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
-    """One question to a checkpoint."""
-
-    checkpoint: str
-    """Key of a source that the operator named, or a Hub id."""
-    what: What
-    pattern: str = "*"
-    page: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
-    """Some of the tensors that fit a pattern."""
-
-    count: int
-    rows: "tuple[Entry, ...]"
-    first: int
-    planned: int | None
-    """Bytes to read all that fit, with their scales; None where they are too many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,46 +149,6 @@ def opened_for_all(name: str) -> "Checkpoint":
         "this machine is looked into when its operator names it in KIMISCOPE_SOURCES."
     )
 
-
-def _listing(checkpoint: "Checkpoint", look: Look) -> Listing:
-    from model.peek_plan import BOUND, plan
-    from model.source_files import OverBoundError
-
-    checkpoint.files.allow(BOUND)
-    names = checkpoint.fitting(look.pattern)
-    first = max(0, min(look.page, (len(names) - 1) // ROWS)) * ROWS
-    rows = tuple(checkpoint.called(names[first : first + ROWS]))
-    planned = None
-    if len(names) <= MOST_READ:
-        try:
-            planned = plan(checkpoint, look.pattern).nbytes
-        except OverBoundError:
-            planned = None
-    return Listing(count=len(names), rows=rows, first=first, planned=planned)
-
-
-def _read(checkpoint: "Checkpoint", look: Look) -> Any:
-    from model.peek import peek
-
-    return peek(checkpoint, look.pattern)
-
-
-def _view(name: str) -> "Callable[[Checkpoint, Look], Any]":
-    def make(checkpoint: "Checkpoint", look: Look) -> Any:
-        from model.peek_views import VIEWS
-
-        return VIEWS[name](checkpoint)
-
-    return make
-
-
-LOOKS: "dict[What, Callable[[Checkpoint, Look], Any]]" = {
-    "tensors": _listing,
-    "read": _read,
-    "decay": _view("decay"),
-    "residual": _view("residual"),
-    "router": _view("router"),
-}
 
 _shared: Microscope | None = None
 _shared_lock = threading.Lock()

@@ -12,7 +12,7 @@ Default = TypeVar("Default", int, None)
 Choice = TypeVar("Choice", bound=str)
 Look = Literal["tensors", "decay", "residual", "router"]
 
-VIEWS = ("overview", "node", "weights", "proofs")
+VIEWS = ("overview", "node", "weights", "proofs", "memory")
 LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
 """What the page of weights shows: chosen tensors, or one of the ready-made views."""
 PHASES = ("prefill", "decode")
@@ -44,6 +44,8 @@ class Selection:
     checkpoint: str = ""
     tensors: str = "*"
     look: Look = LOOKS[0]
+    page: int = 1
+    """Of the list of tensors, from 1."""
     notices: tuple[str, ...] = field(default=(), compare=False)
     """What the reader in the browser does not say by itself."""
 
@@ -147,5 +149,6 @@ def selection(parameters: Mapping[str, str]) -> Selection:
         checkpoint=read.text("checkpoint", r"[\w./-]+", 200) or "",
         tensors=read.text("tensors", r"[\w.*?\[\]!-]+", 200) or "*",
         look=read.choice("look", LOOKS, LOOKS[0]),
+        page=read.number("page", 1, 1_000_000, 1),
         notices=tuple(sentence for name, sentence in read.notices if name not in READERS),
     )

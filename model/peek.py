@@ -12,7 +12,7 @@ from model.peek_plan import BOUND, PACKED, Piece, Plan, plan
 from model.peek_statistics import Statistics, singular_values, statistics, why_no_singular_values
 from model.source import Source
 
-__all__ = ["BOUND", "Plan", "TensorReport", "peek", "plan", "read"]
+__all__ = ["BOUND", "Plan", "StoredTensor", "TensorReport", "peek", "plan", "read"]
 
 FEW = 64
 """Values up to which all are given."""
@@ -54,22 +54,27 @@ def peek(
 
 
 def read(asked: Plan) -> list[TensorReport]:
+    """What is told of every tensor of a plan."""
+    return [report(tensor) for tensor in fetched(asked)]
+
+
+def fetched(asked: Plan) -> "list[StoredTensor]":
     """Carry out a plan: its bytes are read now, and nothing else."""
     parts = [part for piece in asked.pieces for part in piece.parts]
     came = iter(asked.source.read_parts(parts))
-    return [_report(piece, [next(came) for _ in piece.parts]) for piece in asked.pieces]
+    return [StoredTensor(piece, [next(came) for _ in piece.parts]) for piece in asked.pieces]
 
 
 def decoded(piece: Piece, raw: list[bytes]) -> Numbers:
     """The values of a piece, in its shape."""
-    tensor = _Tensor(piece, raw)
-    return np.concatenate([*tensor.blocks()] or [np.empty(0)]).reshape(tensor.shape)
+    return StoredTensor(piece, raw).decoded()
 
 
-class _Tensor:
+class StoredTensor:
     """The bytes of one piece, decoded a block at a time."""
 
     def __init__(self, piece: Piece, raw: list[bytes]) -> None:
+        self.piece = piece
         self._entry: Entry = piece.entry
         self._raw = raw
         self.stored = piece.shape
@@ -92,7 +97,12 @@ class _Tensor:
     def _bytes(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._raw[0], dtype=np.uint8).reshape(self.stored)
 
+    def decoded(self) -> Numbers:
+        """All values, in the tensor's shape."""
+        return np.concatenate([*self.blocks()] or [np.empty(0)]).reshape(self.shape)
+
     def blocks(self) -> Iterable[Numbers]:
+        """All values in order, flat."""
         if self.form == "plain":
             return self._plain()
         return self._mxfp4() if self.form == "mxfp4" else self._fp8()
@@ -129,14 +139,15 @@ class _Tensor:
         return tuple(np.bincount(stored, minlength=256).tolist())
 
 
-def _report(piece: Piece, raw: list[bytes]) -> TensorReport:
-    tensor = _Tensor(piece, raw)
+def report(tensor: StoredTensor) -> TensorReport:
+    """What is told of one tensor."""
+    piece = tensor.piece
     spread = statistics(tensor.blocks)
     why = why_no_singular_values(
         tensor.shape, spread.finite == spread.count, whole=piece.rows is None
     )
-    singular = () if why else tuple(singular_values(decoded(piece, raw)).tolist())
-    few = decoded(piece, raw).ravel().tolist() if spread.count <= FEW else ()
+    singular = () if why else tuple(singular_values(tensor.decoded()).tolist())
+    few = tensor.decoded().ravel().tolist() if spread.count <= FEW else ()
     return TensorReport(
         name=piece.entry.name,
         dtype=piece.entry.dtype,

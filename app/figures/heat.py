@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from app.figures.encode import encode, largest, spread, statistics
 
-WIDEST_CELL = 40
+WIDEST_CELL, TALLEST_CELL = 40, 28
+"""In CSS pixels."""
 MOST_ROWS = 128
 MOST_COLUMNS = 1_024
 
@@ -38,6 +39,8 @@ class Panel:
     """The bound over all heads, where the reader may choose it."""
     bound: float | None = None
     """Fixed end of the scale (1 for probabilities); else from the values."""
+    is_bounded: bool = False
+    """Whether no value can lie beyond `bound`, as of a cosine."""
     causal_from: int | None = None
     """Position of the first row, where columns after a row's own position are masked."""
     first_column: int = 0
@@ -71,6 +74,7 @@ def heat_figure(
         "kind": "heat",
         "signs": None if signs is None else list(signs),
         "widest": WIDEST_CELL,
+        "tallest": TALLEST_CELL,
         "rows": {
             "axis": "positions" if rows.is_position else "rows",
             "word": rows.word,
@@ -103,9 +107,9 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "values": encode(values, bound, signed=panel.signed),
         "signed": panel.signed,
         "whole": bool(np.issubdtype(values.dtype, np.integer)),
-        "clips": panel.signed and constant is None,
+        "clips": panel.signed and not panel.is_bounded and constant is None,
         "bounds": bounds,
-        "scale_word": f"±3σ {panel.scale_of}".strip() if panel.signed else panel.scale_of,
+        "scale_word": _scale_word(panel),
         "constant": constant,
         "causal_from": panel.causal_from,
         "first_column": panel.first_column,
@@ -115,6 +119,12 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "groups": _groups(panel.groups, panel.column_step),
         "statistics": statistics(values, masked),
     }
+
+
+def _scale_word(panel: Panel) -> str:
+    """Where the ends of the scale come from."""
+    ends = "±3σ" if panel.signed and not panel.is_bounded else ""
+    return f"{ends} {panel.scale_of}".strip()
 
 
 def scale_end(values: NDArray, *, signed: bool) -> float:

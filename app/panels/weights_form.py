@@ -1,52 +1,83 @@
-"""What a reader asks of a checkpoint: which, which tensors, and how to look at them."""
+"""What a reader asks of a checkpoint: how to look, into which one, and at which tensors."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
 
-from app.microscope import What, offered
+from annotations.pins import pins
+from app.looks import What
+from app.microscope import offered
 from app.panels.follow import follow, note_sent
 from app.state import LOOKS, Selection
 
+Url = dict[str, str | int | None]
 WORDS: Mapping[What, str] = {
     "tensors": "Tensors by name",
-    "decay": "How fast each KDA head forgets",
-    "residual": "What each attention residual looks for",
-    "router": "Balance of the routers",
+    "decay": "Decay of KDA heads",
+    "residual": "Queries of residuals",
+    "router": "Balance of routers",
 }
-FIELDS = ("checkpoint", "tensors", "look")
 
 
-def weights_form(selection: Selection) -> tuple[Selection, dict[str, str | None]]:
+def weights_form(selection: Selection) -> tuple[Selection, Url]:
     """The question. Returns the selection as the reader has it, and what to write."""
-    keys = offered()
-    options = [*keys, *([] if selection.checkpoint in ("", *keys) else [selection.checkpoint])]
-    values = (selection.checkpoint or None, selection.tensors, selection.look)
-    for field, value in zip(FIELDS, values, strict=True):
-        follow(f"weights-{field}", value)
+    selection, url = _how(selection)
+    follow("weights-checkpoint", selection.checkpoint or None)
+    follow("weights-tensors", selection.tensors)
     with st.form("weights-form", border=False):
-        left, middle, right = st.columns([4, 4, 3], vertical_alignment="bottom")
-        with left:
+        is_by_name = selection.look == "tensors"
+        columns = st.columns([4, 4, 1] if is_by_name else [4, 5], vertical_alignment="bottom")
+        with columns[0]:
             checkpoint = st.selectbox(
                 "Checkpoint",
-                options,
+                _options(selection.checkpoint),
                 index=None,
                 key="weights-checkpoint",
                 accept_new_options=True,
-                placeholder="org/name on the Hub" + (", or one of these" if keys else ""),
+                placeholder="org/name on the Hub, or one of these",
             )
-        with middle:
-            tensors = st.text_input(
-                "Tensors, * for any letters", key="weights-tensors", max_chars=200
+        tensors = selection.tensors
+        if is_by_name:
+            with columns[1]:
+                tensors = st.text_input(
+                    "Tensors; * stands for any letters", key="weights-tensors", max_chars=200
+                )
+        with columns[-1]:
+            pressed = st.form_submit_button(
+                "Open",
+                key="weights-open",
+                type="primary",
+                width="stretch" if is_by_name else "content",
             )
-        with right:
-            look = st.selectbox("Look at", LOOKS, key="weights-look", format_func=WORDS.__getitem__)
-        pressed = st.form_submit_button("Open", key="weights-open", type="primary")
     if not pressed:
+        return selection, url
+    name, pattern = str(checkpoint or "").strip(), tensors.strip() or "*"
+    note_sent("weights-checkpoint", name or None)
+    note_sent("weights-tensors", pattern)
+    asked = replace(selection, checkpoint=name, tensors=pattern, page=1)
+    return asked, url | {"checkpoint": name or None, "tensors": pattern, "page": None}
+
+
+def _how(selection: Selection) -> tuple[Selection, Url]:
+    """Tensors by name, or one of the ready-made views."""
+    follow("weights-look", selection.look)
+    look = st.segmented_control(
+        "Look at",
+        LOOKS,
+        key="weights-look",
+        format_func=WORDS.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+    )
+    if look is None or look == selection.look:
         return selection, {}
-    asked = (str(checkpoint or "").strip(), tensors.strip() or "*", look)
-    for field, value in zip(FIELDS, asked, strict=True):
-        note_sent(f"weights-{field}", value)
-    changed = replace(selection, checkpoint=asked[0], tensors=asked[1], look=asked[2])
-    return changed, dict(zip(FIELDS, (asked[0] or None, asked[1], asked[2]), strict=True))
+    note_sent("weights-look", look)
+    return replace(selection, look=look), {"look": look}
+
+
+def _options(asked: str) -> list[str]:
+    """The operator's checkpoints, the released ones on the Hub, and what the address names."""
+    released = [pin.repo for pin in pins().values() if pin.host == "hub"]
+    named = [asked] if asked else []
+    return list(dict.fromkeys([*offered(), *released, *named]))

@@ -2,10 +2,14 @@
 
 from typing import Any
 
-from app.figures.weights import falling, heights, rank_of
+from app.components.tensor_canvas.mount import tensor_canvas
+from app.figures.weights import falling, heights, mosaic_figure, rank_of
+from app.looks import Tensor
 from app.panels.html import draw
 from app.reader.numbers import show_int
 
+MOST_LISTED = 64
+"""Singular values in the table."""
 FORMS = {
     "plain": "",
     "mxfp4": "MXFP4: codes of 4 bits, one power of two for each 32; figures are of the values",
@@ -13,22 +17,37 @@ FORMS = {
 }
 
 
-def weights_report(report: Any) -> None:
-    """Draw a `model.peek.TensorReport`."""
+def weights_report(tensor: Tensor, *, key: str) -> None:
+    """Draw what a look told of one tensor."""
+    report: Any = tensor.report
     values = report.values
     draw(
         "weights_report.html",
         r=report,
         words=_words(report),
         figures=_figures(report),
-        bars=heights(values.counts),
+        bars=heights(values.counts) if len(values.counts) > 1 else [],
         low=_number(values.minimum),
         top=_number(values.maximum),
         histogram_words=_histogram_words(values),
+        bins=_bins(values) if len(values.counts) > 1 else [],
         singular=falling(report.singular_values),
+        singular_table=[_number(value) for value in report.singular_values[:MOST_LISTED]],
         singular_words=_singular_words(report),
-        few=", ".join(_number(value) for value in report.few),
     )
+    if tensor.picture.cells.size:
+        tensor_canvas(mosaic_figure(tensor.picture, _short(report.name)), key=key)
+
+
+def _short(name: str) -> str:
+    """`q_a_proj.weight` of a name of many parts."""
+    return ".".join(name.split(".")[-2:])
+
+
+def _bins(values: Any) -> list[tuple[str, str, str]]:
+    """The histogram as rows, empty bins left out."""
+    edges = zip(values.edges, values.edges[1:], values.counts, strict=False)
+    return [(_number(low), _number(high), f"{count:,}") for low, high, count in edges if count]
 
 
 def _words(report: Any) -> str:
@@ -60,6 +79,8 @@ def _figures(report: Any) -> list[tuple[str, str]]:
 def _histogram_words(values: Any) -> str:
     if not values.counts:
         return "No finite value, so there is no histogram."
+    if len(values.counts) == 1:
+        return f"All {values.finite:,} finite values are {_number(values.minimum)}."
     most = max(range(len(values.counts)), key=values.counts.__getitem__)
     low, high = values.edges[most], values.edges[most + 1]
     return (

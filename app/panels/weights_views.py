@@ -27,26 +27,26 @@ def _section(title: str, register: str, lead: str) -> None:
 def _decay(found: Any, register: str) -> None:
     bound = found.gate_lower_bound
     gate = (
-        f"one step keeps at least exp({bound:g}) of a channel"
+        f"A step keeps at least exp({_number(bound)}) of a channel"
         if bound is not None
-        else "the gate has no lower bound"
+        else "The gate has no lower bound"
     )
     half = np.median(found.half_life, axis=-1)
     _section(
         "How fast each head forgets",
         register,
-        f"Where the token adds nothing to the gate: {gate}. Half of the channels of a head forget "
-        f"half within {_range(half)} steps, by layer and head. What a token says moves this a lot.",
+        f"{gate}. Where a token adds nothing to the gate, half of a head's channels lose half of "
+        f"what they hold within {_range(half)} steps; what a token says moves this a lot.",
     )
     tensor_canvas(
         map_figure(
             np.log2(half),
-            name="log2 of the median half-life, in steps",
-            symbol="A_log, dt_bias",
+            name="log2 of the median half-life in steps",
+            symbol="log2 half-life",
+            taps=["A_log", "dt_bias"],
             rows=_layers(found),
             column="head",
             signed=False,
-            bound=None,
             facts=["half-life = ln 2 / |log-decay|, log-decay from exp(A_log) and dt_bias alone"],
             stream="decay",
         ),
@@ -55,12 +55,12 @@ def _decay(found: Any, register: str) -> None:
     tensor_canvas(
         map_figure(
             found.rate,
-            name="rate exp(A_log)",
-            symbol="A_log",
+            name="rate",
+            symbol="exp(A_log)",
+            taps=["A_log"],
             rows=_layers(found),
             column="head",
             signed=False,
-            bound=None,
             facts=["the gate's logit is multiplied by it"],
             stream="decay",
         ),
@@ -70,12 +70,12 @@ def _decay(found: Any, register: str) -> None:
     tensor_canvas(
         map_figure(
             mean,
-            name="mean dt_bias of a head",
-            symbol="dt_bias",
+            name="mean dt_bias",
+            symbol="mean dt_bias",
+            taps=["dt_bias"],
             rows=_layers(found),
             column="head",
             signed=True,
-            bound=None,
             facts=[f"within a head the channels spread by {_range(spread)}"],
             stream="decay",
         ),
@@ -98,9 +98,11 @@ def _residual(found: Any, register: str) -> None:
         map_figure(
             cosine,
             name="cosine of two queries",
-            symbol="norm ⊙ proj",
+            symbol="cosine",
+            taps=["norm", "proj"],
             rows=("read", names),
             column="read",
+            columns=names,
             signed=True,
             bound=1.0,
             facts=["reads in the order of the layers, before attention and before feed-forward"],
@@ -122,12 +124,12 @@ def _router(found: Any, register: str) -> None:
     tensor_canvas(
         map_figure(
             bias,
-            name="e_score_correction_bias",
-            symbol="e_score_correction_bias",
+            name="bias",
+            symbol="bias",
+            taps=["e_score_correction_bias"],
             rows=_layers(found),
             column="expert",
             signed=True,
-            bound=None,
             facts=["as stored"],
             stream="routing",
         ),
@@ -155,4 +157,8 @@ def _range(values: NDArray) -> str:
     if not finite.size:
         return "no number"
     low, high = float(finite.min()), float(finite.max())
-    return f"{low:.3g} to {high:.3g}".replace("-", "\N{MINUS SIGN}")
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")

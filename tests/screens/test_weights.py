@@ -1,6 +1,7 @@
 """The page of weights: a checkpoint is opened, listed, read within a bound, or refused in words."""
 
 import json
+import math
 import threading
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
-from app import microscope, sources
-from app.figures.weights import falling, heights, map_figure, rank_of
-from app.microscope import Look, Microscope
+from app import looks, microscope, sources
+from app.figures.mosaic import LONGEST_ROW, MOST_COLUMNS, MOST_ROWS, mosaic
+from app.figures.weights import falling, heights, map_figure, mosaic_figure, rank_of
+from app.looks import Look
+from app.microscope import Microscope
 from app.panels.html import render
+from app.panels.weights_ask import size
 from app.state import selection
 from model.load import build, upstream_state
 
@@ -61,20 +65,20 @@ def test_a_list_is_of_what_fits_and_says_what_reading_it_would_cost(named):
 def test_a_long_list_comes_in_pages_and_is_not_read_at_once(named):
     first = seen(Look(checkpoint="small-k3", what="tensors")).value
     assert first.count == len(named)
-    assert len(first.rows) == microscope.ROWS
+    assert len(first.rows) == looks.ROWS
     assert first.planned is None
     last = seen(Look(checkpoint="small-k3", what="tensors", page=10**6)).value
     assert last.first + len(last.rows) == last.count
 
 
 def test_values_are_those_of_the_file(named):
-    (report,) = seen(
+    (tensor,) = seen(
         Look(checkpoint="small-k3", what="read", pattern="*layers.0.self_attn.A_log")
     ).value
-    truth = named[report.name].double().numpy()
-    assert report.values.count == truth.size
-    assert report.values.mean == pytest.approx(truth.mean())
-    assert np.allclose(report.few, truth)
+    truth = named[tensor.report.name].double().numpy()
+    assert tensor.report.values.count == truth.size
+    assert tensor.report.values.mean == pytest.approx(truth.mean())
+    assert np.array_equal(tensor.picture.cells[0], truth)
 
 
 @pytest.mark.parametrize("what", ["decay", "residual", "router"])
@@ -108,18 +112,18 @@ def test_a_look_that_breaks_off_is_a_sentence_too(named, monkeypatch):
     def broken(checkpoint, look):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setitem(microscope.LOOKS, "router", broken)
+    monkeypatch.setitem(looks.LOOKS, "router", broken)
     with pytest.raises(ValueError, match="broke off: ZeroDivisionError"):
         seen(Look(checkpoint="small-k3", what="router"))
 
 
 def test_too_many_looks_at_once_are_told_to_come_back(named, monkeypatch):
     gate = threading.Event()
-    monkeypatch.setitem(microscope.LOOKS, "tensors", lambda checkpoint, look: gate.wait(30))
+    monkeypatch.setitem(looks.LOOKS, "tensors", lambda checkpoint, look: gate.wait(30))
     monkeypatch.setattr(microscope, "MOST_WAITING", 3)
     lens = Microscope()
-    looks = [Look(checkpoint="small-k3", what="tensors", page=i) for i in range(20)]
-    made = [lens.ask(look) for look in looks]
+    asked = [Look(checkpoint="small-k3", what="tensors", page=i) for i in range(20)]
+    made = [lens.ask(look) for look in asked]
     told = [future for future in made if future.done()]
     gate.set()
     assert len(told) == 20 - 3 - microscope.READERS
@@ -127,7 +131,7 @@ def test_too_many_looks_at_once_are_told_to_come_back(named, monkeypatch):
         told[0].result()
     for future in made:
         future.exception(30)
-    assert seen(looks[-1], lens).value is True
+    assert seen(asked[-1], lens).value is True
 
 
 def test_a_fault_is_told_without_the_path_of_the_server(named, checkpoint, tmp_path, monkeypatch):
@@ -196,10 +200,11 @@ def test_the_page_lists_first_and_reads_when_asked(named):
 @pytest.mark.parametrize("look", ["decay", "residual", "router"])
 def test_the_page_bounds_a_view_before_it_is_read(named, look):
     page = open_weights(checkpoint="small-k3", look=look)
-    assert "at most 100.7 MB" in written(page)
+    assert "from this machine" in written(page)
+    assert "Half of" not in written(page)
     page = page.button(key="weights-read").click().run()
     assert not page.exception
-    assert "small-k3, from this machine" in written(page)
+    assert "small-k3, read from this machine" in written(page)
 
 
 def test_a_checkpoint_that_is_not_there_is_answered_on_the_page(named):
@@ -234,7 +239,7 @@ def test_a_numerical_rank_counts_what_is_above_rounding():
     assert rank_of([], (0, 0)) == 0
 
 
-@pytest.mark.parametrize("rows", [1, 2, 128, 129, 300])
+@pytest.mark.parametrize("rows", [1, 2, 187, 256, 257, 600])
 def test_a_map_of_many_rows_shows_every_second_and_says_so(rows):
     figure = map_figure(
         np.arange(rows * 3.0).reshape(rows, 3),
@@ -243,14 +248,89 @@ def test_a_map_of_many_rows_shows_every_second_and_says_so(rows):
         rows=("layer", [str(i) for i in range(rows)]),
         column="head",
         signed=True,
-        bound=None,
+        taps=["t"],
         facts=["f"],
         stream="decay",
     )
     shown = len(figure["rows"]["labels"])
-    assert shown <= 128
+    assert shown <= 256
     said = any("rows one is shown" in fact for fact in figure["provenance"][0]["facts"])
-    assert said == (rows > 128)
+    assert said == (rows > 256)
+
+
+def test_the_page_of_a_long_list_stands_in_the_address(named):
+    shown = sorted(named)
+    page = open_weights(checkpoint="small-k3", page="2")
+    assert f"<code>{shown[looks.ROWS]}</code>" in written(page)
+    assert f"<code>{shown[0]}</code>" not in written(page)
+    assert page.number_input(key="weights-page").value == 2
+    last = -(-len(shown) // looks.ROWS)
+    beyond = open_weights(checkpoint="small-k3", page="999")
+    assert f"<code>{shown[-1]}</code>" in written(beyond)
+    assert beyond.number_input(key="weights-page").value == last
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (130,), (1300,), (3, 5), (48, 96), (49, 97), (200, 3, 4), (1, 1, 7), (0, 4)]
+)
+@pytest.mark.parametrize("length", [1, 7, 10**6])
+def test_a_mosaic_is_the_tensor_or_the_root_mean_squares_of_its_parts(shape, length):
+    values = np.random.default_rng(3).normal(size=shape)
+    flat = values.ravel()
+    blocks = [flat[i : i + length] for i in range(0, flat.size, length)] or [flat]
+    made = mosaic(blocks, shape)
+    matrix = values.reshape(shape[0] if len(shape) > 1 else 1, math.prod(shape[1:] or shape))
+    down, across = made.steps
+    assert made.cells.size <= max(MOST_ROWS * MOST_COLUMNS, LONGEST_ROW)
+    for (i, j), cell in np.ndenumerate(made.cells):
+        behind = matrix[i * down : (i + 1) * down, j * across : (j + 1) * across]
+        truth = behind[0, 0] if made.is_exact else np.sqrt(np.square(behind).mean())
+        assert cell == pytest.approx(truth)
+    assert made.cells.shape == (-(-matrix.shape[0] // down), -(-matrix.shape[1] // across))
+
+
+def test_what_is_no_number_shows_where_it_is_in_a_mosaic():
+    values = np.ones((96, 96), dtype=np.float32)
+    values[0, 0], values[95, 95] = np.nan, np.inf
+    cells = mosaic([values], values.shape).cells
+    assert np.isnan(cells[0, 0])
+    assert np.isposinf(cells[-1, -1])
+    assert np.isfinite(cells).sum() == cells.size - 2
+
+
+def test_few_values_are_written_out_and_many_are_a_small_picture():
+    few = mosaic_figure(mosaic([np.arange(12.0)], (3, 4)), "a.weight")
+    many = mosaic_figure(mosaic([np.arange(4096.0)], (64, 64)), "b.weight")
+    assert few["widest"] > many["widest"]
+    assert few["panels"][0]["signed"]
+    assert "root mean square of 2 × 1 values" in many["panels"][0]["title"]
+    assert many["rows"]["labels"][:3] == ["0", "2", "4"]
+
+
+def test_a_scale_that_nothing_exceeds_does_not_speak_of_deviations():
+    shared: dict = {
+        "name": "n",
+        "symbol": "s",
+        "rows": ("read", ["a", "b"]),
+        "column": "read",
+        "columns": ["a", "b"],
+        "signed": True,
+        "taps": ["t"],
+        "facts": [],
+        "stream": "residual",
+    }
+    cosines = map_figure(np.eye(2), bound=1.0, **shared)["panels"][0]
+    assert (cosines["scale_word"], cosines["clips"]) == ("", False)
+    assert cosines["column_labels"] == ["a", "b"]
+    assert map_figure(np.eye(2), **shared)["panels"][0]["scale_word"] == "±3σ"
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (60_300_000, "60.3 MB"), (10**15, "1,000.0 TB")],
+)
+def test_bytes_are_told_by_thousands(count, words):
+    assert size(count) == words
 
 
 def test_names_of_a_file_are_escaped():

@@ -9,7 +9,7 @@ function layout(data, width) {
   const stacked = phone && data.panels.length > 1;
   const rows = data.rows.labels.length;
   const labels = phone ? 58 : 88, gap = stacked ? 0 : 26;
-  const tall = rows <= 1 ? 28 : rows <= 36 ? 17 : rows <= 64 ? 13 : 8;
+  const tall = Math.min(data.tallest, rows <= 1 ? 28 : rows <= 36 ? 17 : rows <= 64 ? 13 : 8);
   const room = width - labels;
   const total = data.panels.reduce((sum, panel) => sum + panel.columns, 0);
   // few columns have room for their numbers

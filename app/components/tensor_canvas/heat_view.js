@@ -110,10 +110,16 @@ function listen(canvas, panel, p, hands) {
 /** Where a column stands in the tensor. @param {Panel} panel */
 const columnIndex = (panel, column) => panel.first_column + column * panel.column_step;
 
+/** A position with its token; the label alone where rows are no positions. @param {Heat} data @param {number} row */
+function rowName(data, row) {
+  const place = data.rows.first + row, label = data.rows.labels[row];
+  return data.rows.is_position ? `${place} ${label}` : label || String(place);
+}
+
 /** Full index, token and value to six places. @param {Heat} data @param {Panel} panel */
 function sentence(data, panel, values, cell) {
   const group = [...panel.groups].reverse().find((g) => cell.column >= g.start) ?? panel.groups[0];
-  const place = `${data.rows.word} ${data.rows.first + cell.row}` + (data.rows.is_position ? ` ${data.rows.labels[cell.row]}` : "");
+  const place = `${data.rows.word} ${rowName(data, cell.row)}`;
   const column = panel.column_labels ? `${panel.column_word} ${panel.column_labels[cell.column]}`
     : `${group.word} ${columnIndex(panel, cell.column - group.start)}`;
   const head = data.tools.head === null ? "" : `head ${data.tools.head}, `;
@@ -174,20 +180,21 @@ function headings(data, plan) {
   })));
 }
 
-/** A button a row: the token at its position. Low rows share a line in staggered columns. @param {View} view */
+/** A button a row: the token at its position. Of low rows tokens stand in staggered columns, and of numbers only some. @param {View} view */
 function rowLabels(view, plan, choose) {
   const { data, state } = view;
   if (!plan.labels) return [];
   const tops = plan.stacked ? plan.boxes : plan.boxes.slice(0, 1);
   const longestLabel = Math.max(1, ...data.rows.labels.map((text) => text.length));
   return tops.flatMap((box) => data.rows.labels.map((text, row) => {
+    if (!data.rows.is_position && row % Math.ceil(12 / box.tall)) return "";
     const place = data.rows.first + row, fresh = data.rows.new_from !== null && place >= data.rows.new_from;
-    const columns = Math.ceil(12 / box.tall), wide = Math.min((plan.labels - 6) / columns, columns > 1 ? 9 * longestLabel + 6 : plan.labels), right = 6 + (row % columns) * wide;
+    const columns = data.rows.is_position ? Math.ceil(12 / box.tall) : 1, wide = Math.min((plan.labels - 6) / columns, columns > 1 ? 9 * longestLabel + 6 : plan.labels), right = 6 + (row % columns) * wide;
     const size = Math.min(12, box.tall > 12 ? box.tall - 3 : 11), longest = Math.max(1, Math.floor(wide / (size * 0.62)));
     return make("button", {
       type: "button", class: "row" + (fresh ? " new" : ""), "aria-pressed": String(state.token === place),
-      "aria-label": `${data.rows.word} ${place}, ${text}`, title: data.rows.ids ? `${data.rows.word} ${place}, id ${data.rows.ids[row]}` : null,
-      style: `left:${plan.labels - right - wide + 2}px;width:${wide}px;top:${box.top + row * box.tall}px;font-size:${size}px;line-height:${box.tall}px;height:${box.tall}px`,
+      "aria-label": `${data.rows.word} ${rowName(data, row)}`, title: data.rows.ids ? `${data.rows.word} ${place}, id ${data.rows.ids[row]}` : null,
+      style: `left:${plan.labels - right - wide + 2}px;width:${wide}px;top:${box.top + row * box.tall}px;font-size:${size}px;line-height:${box.tall}px;height:${Math.max(12, box.tall)}px`,
       onclick: () => choose(row),
     }, cut(text, longest));
   }));

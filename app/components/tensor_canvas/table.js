@@ -20,7 +20,7 @@ function sheet(data, panel, values) {
   const columns = Math.min(panel.columns, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, data.rows.labels.length))));
   const head = make("tr", {}, make("th", { scope: "col" }, data.rows.word),
     ...[...Array(columns).keys()].map((c) => make("th", { scope: "col" }, String(panel.column_labels ? panel.column_labels[c] : columnIndex(panel, c)))));
-  const body = data.rows.labels.map((label, row) => make("tr", {}, make("th", { scope: "row" }, `${data.rows.first + row} ${label}`),
+  const body = data.rows.labels.map((label, row) => make("tr", {}, make("th", { scope: "row" }, rowName(data, row)),
     ...[...Array(columns).keys()].map((c) => make("td", {}, isMasked(panel, row, c) ? "masked" : exact(values[row * panel.columns + c], panel)))));
   const part = columns < panel.columns ? `, the first ${columns} of ${panel.columns} columns; CSV has them all` : "";
   return make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": panel.title },

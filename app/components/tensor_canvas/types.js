@@ -7,7 +7,7 @@
  *   column_labels: string[]|null, column_word: string, groups: Group[], statistics: Object<string, number>}} Panel */
 /** @typedef {{kind: string, taps: string[], facts: string[]}} Provenance */
 /** @typedef {{labels: string[], ids: number[], first: number, new_from: number|null}} Tokens */
-/** @typedef {{kind: "heat", signs: string[]|null, node: string, layer: number, run: string, name: string, note: string, widest: number, token: number|null,
+/** @typedef {{kind: "heat", signs: string[]|null, node: string, layer: number, run: string, name: string, note: string, widest: number, tallest: number, token: number|null,
  *   ask_token: boolean, rows: {axis: string, word: string, is_position: boolean, labels: string[], ids: number[]|null, first: number, new_from: number|null},
  *   tools: {heads: number, head: number|null, tokens: Tokens|null, token: number|null}, panels: Panel[], provenance: Provenance[]}} Heat */
 /** @typedef {{kind: "depth", node: string, layer: number, run: string, name: string, note: string, source: string, token: number, read: number, tokens: Tokens,
