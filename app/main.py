@@ -8,6 +8,7 @@ from app.components.reader import reader
 from app.panels.prompt import place_pickers, prompt_form
 from app.reader import font, payload
 from app.runs import shared_store
+from app.views.memory_live import memory_live
 from app.views.node_live import node_live
 from app.views.overview_live import overview_live
 from app.views.proofs_live import proofs_live
@@ -41,6 +42,8 @@ def main() -> None:
             weights_live(selection)
         elif selection.view == "proofs":
             proofs_live(selection, nodes, store)
+        elif selection.view == "memory":
+            memory_live(selection, store)
         else:
             half = node_live if selection.view == "node" else overview_live
             half(selection, spot, nodes, store)

@@ -22,7 +22,7 @@ const KS = /** @type {any} */ (window).__kimiscope ??= {
   state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
 };
 
-const VIEWS = ["overview", "node", "weights", "proofs"];
+const VIEWS = ["overview", "node", "weights", "proofs", "memory"];
 const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
 const TELL_AFTER = 30;

@@ -64,6 +64,10 @@ const HEADS = {
     name: "Proofs", title: "All proofs",
     lede: "Every equation of the running model, computed again in float64 from what this run captured, and how far its tensors are from it.",
   },
+  memory: {
+    name: "Memory", title: "Formula against measurement",
+    lede: "What a model keeps and what its weights take: predicted by formula, and counted on the tensors of the one that runs here.",
+  },
 };
 
 /** A page that works although its node does not exist. @returns {string} */
