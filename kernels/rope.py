@@ -32,8 +32,10 @@ def rotate_kernel(
     BLOCK: tl.constexpr,
     BLOCK_R: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    b, t, h = row // (T * H), row // H % T, row % H
+    # there are fewer rows than 2³¹, but not fewer values
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    b, t, h = row // H // T, row // H % T, row % H
+    b, t, h = b.to(tl.int64), t.to(tl.int64), h.to(tl.int64)
     feature = tl.arange(0, BLOCK_R)
     pair = tl.arange(0, BLOCK_R // 2)
     inside = row[:, None] < rows
@@ -48,7 +50,7 @@ def rotate_kernel(
     even, odd = tl.split(tl.reshape(x.to(tl.float32), (BLOCK, BLOCK_R // 2, 2)))
     first = even * cosine - odd * sine  # [BLOCK, BLOCK_R / 2]
     second = odd * cosine + even * sine
-    to_y = row[:, None] * R + pair
+    to_y = row.to(tl.int64)[:, None] * R + pair
     tl.store(y_ptr + to_y, first.to(y_ptr.dtype.element_ty), mask=half)
     tl.store(y_ptr + to_y + R // 2, second.to(y_ptr.dtype.element_ty), mask=half)
 

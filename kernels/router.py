@@ -79,26 +79,26 @@ def choose_kernel(
     expert = group[:, None] * size + seat[None, :]  # [BLOCK_G, BLOCK_S]
     inside = (group < GROUPS)[:, None] & (seat < size)[None, :]
     logit = tl.load(logits_ptr + row * logits_row + expert, mask=inside, other=0.0)
-    score = sigmoid(logit.to(tl.float32))
-    value = score + tl.load(bias_ptr + expert, mask=inside, other=0.0).to(tl.float32)
+    bias = tl.load(bias_ptr + expert, mask=inside, other=0.0)
+    value = sigmoid(logit.to(tl.float32)) + bias.to(tl.float32)
     if GROUPS > 1:
         value = tl.where(groups_left_out(value, inside, group, TOP_GROUPS), float("-inf"), value)
     ranked = tl.where(inside, rank(value, expert), TAKEN)
 
     choice = tl.arange(0, BLOCK_A)
     chosen = tl.zeros((BLOCK_A,), tl.int64)
-    weight = tl.zeros((BLOCK_A,), tl.float32)
     for i in range(TOP):
-        winner = index_of(tl.max(ranked))
-        won = inside & (expert == winner)
-        # the bias chose; it does not weigh
-        weight = tl.where(choice == i, tl.sum(tl.where(won, score, 0.0)), weight)
-        chosen = tl.where(choice == i, winner, chosen)
-        ranked = tl.where(won, TAKEN, ranked)
+        best = tl.max(ranked)
+        chosen = tl.where(choice == i, index_of(best), chosen)
+        ranked = tl.where(ranked == best, TAKEN, ranked)
+    # the bias chose; it does not weigh
+    kept = choice < TOP
+    logit = tl.load(logits_ptr + row * logits_row + chosen, mask=kept, other=float("-inf"))
+    weight = sigmoid(logit.to(tl.float32))  # [BLOCK_A]
     if RENORMALIZE:
         weight = weight / (tl.sum(weight, axis=0) + SUM_EPS)
-    tl.store(chosen_ptr + row * TOP + choice, chosen, mask=choice < TOP)
-    tl.store(weight_ptr + row * TOP + choice, weight * scale, mask=choice < TOP)
+    tl.store(chosen_ptr + row * TOP + choice, chosen, mask=kept)
+    tl.store(weight_ptr + row * TOP + choice, weight * scale, mask=kept)
 
 
 class Chosen(NamedTuple):

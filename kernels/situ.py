@@ -6,21 +6,28 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.operands import check_operands, check_shapes
-from kernels.sigmoid import sigmoid, tanh
+from kernels.sigmoid import sigmoid_fraction, tanh_fraction
 
-BLOCK = 1024
+BLOCK = 2048
 
 
 @triton.jit
 def gated(g, u, beta, linear_beta, SITU: tl.constexpr, CAPS_UP: tl.constexpr):
     """The activation on float32 tiles; `experts.py` calls it on its accumulators."""
-    y = g * sigmoid(g)
+    # the sigmoid reads the gate before the cap
+    y, below = sigmoid_fraction(g)
+    caps = 1.0
     if SITU:
-        # the sigmoid reads the gate before the cap
-        y = beta * tanh(g / beta) * sigmoid(g)
+        capped, denominator = tanh_fraction(g * (1.0 / beta))
+        y, below, caps = y * capped, below * denominator, beta
+    else:
+        y = y * g
     if CAPS_UP:
-        u = linear_beta * tanh(u / linear_beta)
-    return y * u
+        capped, denominator = tanh_fraction(u * (1.0 / linear_beta))
+        y, below, caps = y * capped, below * denominator, caps * linear_beta
+    else:
+        y = y * u
+    return y * (caps / below)
 
 
 @triton.jit
@@ -39,12 +46,13 @@ def gated_kernel(
 ):
     blocks = tl.cdiv(F, BLOCK)
     row = (tl.program_id(0) // blocks).to(tl.int64)
-    feature = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
-    inside = feature < F
-    g = tl.load(gate_ptr + row * gate_row + feature, mask=inside, other=0.0)  # [BLOCK]
-    u = tl.load(up_ptr + row * up_row + feature, mask=inside, other=0.0)  # [BLOCK]
+    start = (tl.program_id(0) % blocks).to(tl.int64) * BLOCK
+    feature = tl.arange(0, BLOCK)
+    inside = feature < F - start
+    g = tl.load(gate_ptr + row * gate_row + start + feature, mask=inside, other=0.0)  # [BLOCK]
+    u = tl.load(up_ptr + row * up_row + start + feature, mask=inside, other=0.0)  # [BLOCK]
     y = gated(g.to(tl.float32), u.to(tl.float32), beta, linear_beta, SITU, CAPS_UP)
-    tl.store(y_ptr + row * F + feature, y.to(y_ptr.dtype.element_ty), mask=inside)
+    tl.store(y_ptr + row * F + start + feature, y.to(y_ptr.dtype.element_ty), mask=inside)
 
 
 def situ(gate: Tensor, up: Tensor, beta: float, linear_beta: float | None) -> Tensor:

@@ -53,7 +53,12 @@ def test_each_value_is_right_at_every_magnitude(ours, reference, guards: Guards)
     x = torch.cat([sizes, -sizes, torch.linspace(-4.0, 4.0, 2001)])
     gate, up = guards.copy(x), guards.copy(x.roll(1000))
     wanted = reference(wide(gate), wide(up))
-    torch.testing.assert_close(ours(gate, up).cpu().double(), wanted, rtol=2e-6, atol=1e-37)
+    # an exponent of a hundred is itself rounded to seven digits, wherever powers are taken
+    torch.testing.assert_close(ours(gate, up).cpu().double(), wanted, rtol=1e-5, atol=1e-37)
+    near = gate.abs().cpu() < 4
+    torch.testing.assert_close(
+        ours(gate, up).cpu().double()[near], wanted[near], rtol=1e-6, atol=1e-37
+    )
 
 
 def test_situ_stays_below_the_product_of_its_caps(guards: Guards):
