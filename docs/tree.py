@@ -36,8 +36,6 @@ FOLDERS = {
     "annotations/nodes": "a Markdown file a node, by family; the path is its id",
     "annotations/outline": "which nodes a model has, in what order",
     "kernels": "Triton kernels, each with a launcher like the function of the model it replaces",
-    "kernels/cases": "shapes that each kernel is compiled for",
-    "kernels/results": "compile reports of the kernels",
     "kernels/cases": "each kernel at the sizes of a released model",
     "kernels/results": "what compiling and timing the kernels gave",
     "tests": "named for what they prove",
