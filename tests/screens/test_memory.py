@@ -78,7 +78,10 @@ def test_another_gpu_changes_what_fits_and_a_typed_size_wins():
     assert "GPUs of 141 GiB" in written(page)
     page.number_input(key="memory-typed").set_value(1_600.0).run()
     assert not page.exception
-    assert "GPUs of 1600 GiB" in written(page)
+    text = written(page)
+    assert "GPUs of 1600 GiB" in text
+    found = fit(preset("k3"), 1_600, "latent")
+    assert f"/ 27,648⌋ = {found.room // found.per_position:,}" in text
     assert shared_store().example() is not None
 
 
