@@ -40,7 +40,8 @@ function mountBar(root) {
   bindExact(exact);
   bindBatchAndPhase(root);
   root.querySelector("[data-part=menu]")?.addEventListener("click", () => {
-    /** @type {HTMLElement|null} */ (document.querySelector('[data-testid="stExpandSidebarButton"]'))?.click();
+    // later, as this click, outside the drawer, would close it again
+    setTimeout(() => /** @type {HTMLElement|null} */ (document.querySelector('[data-testid="stExpandSidebarButton"]'))?.click(), 0);
   });
   const watch = new ResizeObserver(redraw);
   watch.observe(box);
