@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import ReferenceType, ref
 
 from app.run_checks import Asked, CheckRow, check_row, open_checks, pick
 from app.run_request import RunRequest
@@ -19,8 +20,10 @@ from model.tokenizer import Tokenizer, tokenizer_for
 
 EXAMPLE = Path(__file__).parent / "example" / "run.safetensors"
 MOST_MODELS = 3
-MOST_VALUES = 2**30
-"""Parameters of all models that are held together; a larger one is held alone."""
+MOST_BYTES = 4 * 2**30
+"""Of the weights of all models that are held together; a larger one is held alone."""
+LARGEST_VALUE = 4
+"""Bytes that a weight takes at most, in what `load` chooses by itself."""
 WHOLE = "KimiLM"
 
 
@@ -30,6 +33,8 @@ class ModelEngine:
     def __init__(self, example: Path = EXAMPLE) -> None:
         self.example_path = example
         self._models: dict[str, Any] = {}
+        self._made: dict[str, list[ReferenceType[Any]]] = {}
+        """Runs by the model that they hold."""
         self._loading = threading.Lock()
 
     def count(self, request: RunRequest) -> int:
@@ -44,7 +49,7 @@ class ModelEngine:
 
         prompt = request.prompt if request.ids is None else list(request.ids)
         assert prompt is not None
-        return run(
+        made = run(
             lm,
             prompt,
             request.new_tokens,
@@ -53,6 +58,7 @@ class ModelEngine:
             progress=_told(ticket),
             budget=budget,
         )
+        return self._noted(made)
 
     def warm(self, source: str, ticket: Ticket[Any]) -> None:
         # the hash of the weights names every run, and takes its time once
@@ -62,7 +68,7 @@ class ModelEngine:
         lm = self.model(run.source, ticket)
         from model.trace import run as make
 
-        return make(
+        made = make(
             lm,
             list(run.token_ids[: run.prompt_length]),
             run.new_tokens,
@@ -71,6 +77,7 @@ class ModelEngine:
             seed=run.seed,
             progress=_told(ticket),
         )
+        return self._noted(made)
 
     def check(self, run: Any, asked: Asked) -> tuple[CheckRow, ...]:
         if (stored := self._stored_checks(run)) is not None:
@@ -90,8 +97,8 @@ class ModelEngine:
         return open_stored(self.example_path) if self.example_path.is_file() else None
 
     def complete(self, run: Any) -> Any:
-        """A stored run made anew from its ids, with every tap; anything else as it is."""
-        if not isinstance(run, StoredRun):
+        """A run without its model made anew from its ids, with every tap; another as it is."""
+        if run.model is not None:
             return run
         from model.trace import run as make
 
@@ -104,11 +111,12 @@ class ModelEngine:
             seed=run.seed,
         )
         if whole.run_id != run.run_id:
+            anew = "`make example` makes it" if run.is_stored else "Press Run to make it"
             raise ValueError(
-                f"The stored run was made with weights {run.weights_hash[:12]}, the model here has "
-                f"{whole.weights_hash[:12]}. `make example` makes it anew."
+                f"Run {run.run_id[:6]} was made with weights {run.weights_hash[:12]}, the model "
+                f"here has {whole.weights_hash[:12]}. {anew} anew."
             )
-        return replace(whole, is_stored=True)
+        return self._noted(replace(whole, is_stored=run.is_stored))
 
     def _stored_checks(self, run: Any) -> tuple[CheckRow, ...] | None:
         return open_checks(self.example_path.with_name("proof.json"), run.run_id)
@@ -122,21 +130,32 @@ class ModelEngine:
             else:
                 if ticket is not None:
                     ticket.report(f"loading {source}", 0.0)
-                self._make_room(parameters(config_of(source)).total)
+                self._make_room(LARGEST_VALUE * parameters(config_of(source)).total)
                 self._models[source] = _loaded(source, ticket)
             return self._models[source]
 
     def _make_room(self, coming: int) -> None:
-        """Let go of the models that were longest not asked for."""
-
-        def values() -> int:
-            held = self._models.values()
-            return sum(parameters(lm.config).total for lm in held)
-
+        """Let go of the models that were longest not asked for, until these bytes fit."""
         while self._models and (
-            len(self._models) >= MOST_MODELS or values() + coming > MOST_VALUES
+            len(self._models) >= MOST_MODELS
+            or sum(map(_bytes, self._models.values())) + coming > MOST_BYTES
         ):
-            self._models.pop(next(iter(self._models)))
+            source = next(iter(self._models))
+            del self._models[source]
+            # a run outlives its model; what needs it is computed on the run made anew
+            for made in self._made.pop(source, ()):
+                if (run := made()) is not None:
+                    run.model = None
+
+    def _noted(self, run: Any) -> Any:
+        """A run that holds its model must not hold it longer than the engine does."""
+        others = [made for made in self._made.get(run.source, ()) if made() is not None]
+        self._made[run.source] = [*others, ref(run)]
+        return run
+
+
+def _bytes(lm: Any) -> int:
+    return sum(parameter.nbytes for parameter in lm.parameters())
 
 
 def _loaded(source: str, ticket: Ticket[Any] | None) -> Any:

@@ -156,7 +156,7 @@ class RunStore:
         Not at once: the first page is painted meanwhile, and torch takes a second of the machine.
         """
         with self._lock:
-            if run.model is not None or run.run_id in self._soon:
+            if not run.is_stored or run.model is not None or run.run_id in self._soon:
                 return
             self._soon.add(run.run_id)
         timer = threading.Timer(seconds, self.completed, (run,))

@@ -48,9 +48,14 @@ class Source:
         """How a list calls it."""
         if self.kind == "built in":
             return ", ".join(filter(None, (self.key, weights_note(self.key))))
-        kinds = {"folder": "a folder", "Hub": "from the Hub"}
+        return f"{self.key}, {self.kind_words}"
+
+    @property
+    def kind_words(self) -> str:
+        """Where it comes from, and how much of it is loaded."""
+        kinds = {"built in": "built in", "folder": "a folder", "Hub": "from the Hub"}
         part = "" if self.layers is None else f", first {self.layers} layers"
-        return f"{self.key}, {kinds.get(self.kind, 'not found')}{part}"
+        return f"{kinds.get(self.kind, 'not found')}{part}"
 
 
 def sources() -> Mapping[str, Source]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from annotations.node import Node, for_model
 from annotations.outline import Entry, flat
-from app.models import family_of, readable
+from app.models import family_of
 from app.panels.html import draw
+from app.panels.tensor import sizes_of
 from app.run_checks import CheckRow
 from app.run_kinship import released_like
 from app.run_proofs import Unanswered
@@ -51,7 +52,7 @@ def all_proofs(rows: Sequence[CheckRow], run: Any, nodes: Mapping[str, Node], mo
         run=run.run_id,
         run_word="stored run" if run.is_stored else "run",
         lead=_lead(ordered, times) + ("" if is_own else f" {OTHERS.format(run.source)}"),
-        own=run.source if not is_own and run.source in readable() else "",
+        others=() if is_own else sizes_of(run),
     )
     draw(
         "all_proofs.html",

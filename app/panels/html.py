@@ -8,6 +8,7 @@ import streamlit as st
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.figures.numerals import power, share_of_scale, true_minus
+from app.models import name_of
 
 HERE = Path(__file__).parent
 
@@ -21,7 +22,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(power=power, gauge=share_of_scale, minus=true_minus)
+    made.filters.update(power=power, gauge=share_of_scale, minus=true_minus, model=name_of)
     return made
 
 

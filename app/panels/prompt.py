@@ -14,6 +14,7 @@ from app.panels.run_choice import NEW_TOKENS, choose, request_of
 from app.panels.waiting import STOPPED
 from app.place import Place, running_config
 from app.run_engine import tokenizer_of
+from app.run_reading import short_path
 from app.run_request import MOST_NEW_TOKENS
 from app.runs import RunStore
 from app.sources import sources
@@ -47,7 +48,13 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     by_bytes = tokenizer is not None and is_by_bytes(tokenizer)
     if prompt_count(MAX_PROMPT, by_bytes=by_bytes):
         store.warm(source)
-    draw("run_words.html", count=_count(source, prompt), run=shown, waiting=pressed)
+    draw(
+        "run_words.html",
+        count=_count(source, prompt),
+        run=shown,
+        origin=_origin(shown),
+        waiting=pressed,
+    )
     if not pressed:
         return selection, {}
     st.session_state.pop(STOPPED, None)
@@ -66,6 +73,16 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
         token=None,
     )
     return asked, _written(asked)
+
+
+def _origin(run: Any | None) -> str:
+    """Of what kind the model of a run is, what its weights are, and how it was computed."""
+    if run is None:
+        return ""
+    source = sources().get(run.source)
+    how = f"{run.dtype} on {run.device}, {short_path(run.kernel_path)}"
+    said = (source.kind_words if source else "", run.weights_note, how)
+    return ", ".join(filter(None, said))
 
 
 def _source_word(source: str) -> str:

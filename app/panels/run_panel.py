@@ -25,18 +25,17 @@ def run_panel(selection: Selection, store: RunStore, slot: DeltaGenerator) -> An
     request = request_of(selection)
     for notice in _notices(choice, request.key if request else ""):
         draw("state.html", kind="notice", title="", sentence=notice, share=0)
+    title = f"No run of {selection.source}"
     if choice.ticket is None:
         if choice.sentence:
-            draw(
-                "state.html", kind="failed", title="Nothing ran", sentence=choice.sentence, share=0
-            )
+            draw("state.html", kind="failed", title=title, sentence=choice.sentence, share=0)
         return choice.run
     await_ticket(choice.ticket, store, reader, slot, "run", request.key if request else "")
     if choice.ticket.state == "done":
         # the sidebar was drawn before the run had steps to choose from
         st.rerun()
     sentence = choice.ticket.error or "This run was stopped. Press Run to start it again."
-    draw("state.html", kind="failed", title="No run", sentence=sentence, share=0)
+    draw("state.html", kind="failed", title=title, sentence=sentence, share=0)
     return None
 
 

@@ -35,6 +35,13 @@ def other_model(priced: str, run: Any) -> str:
     )
 
 
+def sizes_of(run: Any) -> tuple[str, ...]:
+    """Models whose pages fit a run: its own size, and the released one that it is built as."""
+    like = released_like(run.config)
+    own = run.source if run.source in readable() else None
+    return tuple(model for model in (own, like) if model is not None)
+
+
 def tensor_panel(live: Live, spot: Spot, run: Any, priced: str, *, is_layered: bool) -> None:
     """Draw all that `live` holds; reasons stand where a tensor is absent."""
     other = other_model(priced, run)
@@ -45,7 +52,7 @@ def tensor_panel(live: Live, spot: Spot, run: Any, priced: str, *, is_layered: b
         run=run.run_id,
         run_word="stored run" if run.is_stored else "run",
         lead=" ".join(filter(None, (other, *run.notices))),
-        own=run.source if other and run.source in readable() else "",
+        others=sizes_of(run) if other else (),
     )
     for index, figure in enumerate(live.figures):
         tensor_canvas(figure, key=f"live-{index}")

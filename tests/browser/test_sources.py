@@ -62,6 +62,18 @@ def test_a_model_is_read_at_its_own_size_and_left_again(visitor):
     expect(page.locator(".ks-crumb").first).to_contain_text("61 transformer blocks", timeout=10_000)
 
 
+def test_sizes_of_the_running_family_are_one_click_away(visitor):
+    page = visitor.open("?model=k3&node=kda/state&source=tiny-k2")
+    notice = page.locator('[data-mount="above"] [data-part="notices"]')
+    expect(notice).to_contain_text("No layer of tiny-k2, which runs here, has Recurrent state")
+    link = live(page).locator('a[data-switch="k2"]')
+    expect(link).to_be_visible(timeout=60_000)
+    link.click()
+    page.wait_for_url(re.compile("model=k2"), timeout=10_000)
+    expect(page.locator(".ks-crumb").first).to_contain_text("61 transformer blocks", timeout=10_000)
+    assert not visitor.errors
+
+
 def test_a_checkpoint_of_the_operator_runs_and_shows_its_weights(app_with, chromium_visit, folder):
     server = app_with(KIMISCOPE_SOURCES=str(folder))
     visitor = chromium_visit(server)
@@ -73,6 +85,14 @@ def test_a_checkpoint_of_the_operator_runs_and_shows_its_weights(app_with, chrom
     expect(button).to_contain_text("Read its values", timeout=30_000)
     button.click()
     expect(live(page)).to_contain_text("singular values", timeout=30_000)
+    expect(live(page).locator("canvas").first).to_be_visible(timeout=15_000)
+    live(page).get_by_role("radio", name="Balance of routers").click()
+    page.wait_for_url(re.compile("look=router"), timeout=15_000)
+    live(page).get_by_role("button", name="Read them").click()
+    expect(live(page)).to_contain_text("bias[layer 1, expert 0]", timeout=30_000)
+    page.reload()
+    # the answer is kept, so that the address alone shows it again
+    expect(live(page)).to_contain_text("bias[layer 1, expert 0]", timeout=30_000)
     assert str(folder.parent) not in page.content()
     assert not visitor.errors
 

@@ -181,3 +181,11 @@ def test_a_page_that_the_running_model_has_no_tensor_for_says_so():
 def test_a_long_proof_opens_with_what_is_nearest_to_its_tolerance():
     text = written(open_page(node="mla/layers"))
     assert "more, all pass</summary>" in text
+
+
+def test_sizes_that_fit_the_run_are_one_click_away():
+    text = written(open_page(node="mla/kv_cache", model="k3", source="tiny-k2"))
+    assert 'data-switch="tiny-k2"' in text
+    assert 'data-switch="k2"' in text
+    fitting = written(open_page(node="mla/kv_cache", model="k2", source="tiny-k2"))
+    assert "data-switch" not in fitting

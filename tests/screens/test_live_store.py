@@ -18,6 +18,7 @@ class MadeRun:
     bytes: int = 1
     prompt: str = ""
     model: object = None
+    is_stored: bool = False
 
 
 class WaitingEngine:
@@ -180,10 +181,12 @@ def test_a_model_is_loaded_before_the_run_that_needs_it(engine):
 
 
 def test_a_stored_run_is_completed_once_and_a_whole_one_never(engine):
-    store, stored = RunStore(engine), MadeRun(run_id="s")
+    store, stored = RunStore(engine), MadeRun(run_id="s", is_stored=True)
     for _ in range(3):
         store.complete_soon(stored, seconds=0.01)
-    store.complete_soon(MadeRun(run_id="w", model=object()), seconds=0.01)
+    store.complete_soon(MadeRun(run_id="w", model=object(), is_stored=True), seconds=0.01)
+    # its model was let go: it comes back when a page needs it
+    store.complete_soon(MadeRun(run_id="l"), seconds=0.01)
     until(lambda: "complete s" in engine.order)
     time.sleep(0.05)
     assert engine.order == ["complete s"]

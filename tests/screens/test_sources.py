@@ -1,11 +1,13 @@
 """Which models can run here, and the pages that are made for their own sizes."""
 
+import gc
 import json
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
-from app import models, sources
+from app import models, run_engine, sources
 from app.panels.run_choice import choose, request_of
 from app.place import place_of, running_config
 from app.reader import payload
@@ -172,6 +174,44 @@ def test_a_checkpoint_of_the_operators_runs(named, checkpoint):
     assert run.source == "small-k2"
     assert run.weights_note == ""
     assert run.array("layers.1.self_attn.k_rotated", 1).shape == (1, 1, 12)
+
+
+def test_a_model_that_was_let_go_is_not_held_by_its_runs(monkeypatch):
+    monkeypatch.setattr(run_engine, "MOST_BYTES", 1)
+    engine = ModelEngine()
+    store = RunStore(engine)
+
+    def made(source):
+        ticket = store.submit(RunRequest(source=source, prompt="abc", new_tokens=1), "reader")
+        assert ticket.wait(60)
+        return ticket.result()
+
+    first = made("tiny-k2")
+    assert first.model is not None
+    model, held = ref(first.model), first.array("logits", 1)
+    made("tiny-kimi-linear")
+    gc.collect()
+    assert first.model is None
+    assert model() is None
+    assert (first.array("logits", 1) == held).all()
+    ticket = store.completed(first, "reader")
+    assert ticket.wait(60)
+    whole = ticket.result()
+    assert whole.run_id == first.run_id
+    assert whole.model is not None
+    assert not whole.is_stored
+    assert store.find(first.run_id) is whole
+
+
+def test_models_that_fit_together_stay(monkeypatch):
+    engine = ModelEngine()
+    first = engine.model("tiny-k2", None)
+    engine.model("tiny-kimi-linear", None)
+    assert engine.model("tiny-k2", None) is first
+    monkeypatch.setattr(run_engine, "MOST_MODELS", 2)
+    engine.model("k3-mini", None)
+    assert engine.model("tiny-k2", None) is first
+    assert engine.model("k3-mini", None) is engine.model("k3-mini", None)
 
 
 def test_a_checkpoint_that_cannot_be_loaded_says_why_in_its_own_panel(named, checkpoint):

@@ -75,10 +75,11 @@ function shownLayer() {
 function layerNotice() {
   const asked = KS.state.layer;
   const node = currentPage();
-  if (asked < 0 || !node || !node.where) return "";
+  if (!node || !node.where) return "";
   const { mixers, name } = runningLayers();
+  if (!layersWith(node.where, runningLayers()).length) return `No layer of ${name}, which runs here, has ${node.title}: its sizes are shown, and there is nothing of it to run.`;
+  if (asked < 0) return "";
   if (asked >= mixers.length) return `The address says layer ${asked}; ${name} has layers 0 to ${mixers.length - 1}, so ${shownLayer()} is shown.`;
-  if (!layersWith(node.where, runningLayers()).length) return `No layer of ${name} has ${node.title}; its sizes are shown, and there is nothing to run.`;
   if (shownLayer() === asked) return "";
   return `Layer ${asked} of ${name} has no ${node.title}; the nearest that has it is layer ${shownLayer()}.`;
 }
