@@ -164,12 +164,3 @@ def test_paper_is_white_in_either_theme(chromium, app):
     assert page.evaluate(ink) == "rgb(29, 30, 32)"
     expect(page.locator(".stSidebar")).to_be_hidden()
     context.close()
-
-
-def test_on_a_phone_the_menu_opens_outline_prompt_and_search(visitor):
-    visitor.page.set_viewport_size({"width": 390, "height": 844})
-    page = visitor.open("?node=mla/kv_cache")
-    page.locator("[data-part=menu]").click()
-    drawer = page.get_by_test_id("stSidebar")
-    expect(drawer).to_be_in_viewport(timeout=10_000)
-    expect(drawer.locator('[data-handle="search"]')).to_be_in_viewport()
