@@ -42,8 +42,13 @@ def long_name_of(model: str) -> str:
     return LONG_NAMES.get(model, model)
 
 
-def readable() -> tuple[str, ...]:
-    """Every model that has pages: the released ones, then the sources whose kind is known."""
+def readable(asked: str = "") -> tuple[str, ...]:
+    """Every model that has pages: the released ones, then the sources whose kind is known.
+
+    Of a source that is asked for it is found out, which may take a question to the Hub.
+    """
+    if asked in sources.sources():
+        sources.fault_of(asked)
     return (*MODELS, *(key for key in sources.at_hand() if _has_pages(key)))
 
 

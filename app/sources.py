@@ -1,6 +1,5 @@
 """The models that can run here: what comes with the program, and what the operator names."""
 
-import hashlib
 import os
 import re
 import threading
@@ -182,9 +181,3 @@ def at_hand() -> tuple[str, ...]:
         if is_known:
             found.append(key)
     return tuple(found)
-
-
-def fingerprint() -> str:
-    """Changes with the sources that are at hand and with their configurations."""
-    told = [(key, sources()[key].where, repr(config_of(key))) for key in at_hand()]
-    return hashlib.sha256(repr(told).encode("utf-8", "backslashreplace")).hexdigest()

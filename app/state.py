@@ -133,7 +133,7 @@ def selection(parameters: Mapping[str, str]) -> Selection:
     view = read.choice("view", VIEWS, "node" if "node" in parameters else "overview")
     return Selection(
         view=view,
-        model=read.choice("model", readable(), "k3"),
+        model=read.choice("model", readable(parameters.get("model", "")), "k3"),
         source=read.choice("source", tuple(sources()), BUILT_IN[0]),
         node=read.text("node", r"[\w./-]+", 120) or EXAMPLE_NODE,
         at=read.text("at", r"[\w.]+", 120),

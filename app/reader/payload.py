@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from annotations.node import MODELS, Node
 from annotations.outline import Entry
 from annotations.pins import FOLDER, pins
 from app import sources
-from app.models import long_name_of, name_of, readable
+from app.models import config_of, long_name_of, name_of, readable
 from app.reader.context import PlaceKey, Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
 from app.reader.edges import edges
@@ -50,15 +51,21 @@ CURRENT = (
 
 def payload(model: str) -> dict:
     """The reader's data for one model, as plain JSON types."""
-    return json.loads(_body(model, fingerprint()))
+    return json.loads(_whole(_body(_known(model), fingerprint()), _offer()))
 
 
 def packed(model: str) -> bytes:
     """The same as the reader's mount "outline" takes it: a line with its hash, then gzip."""
     made_from = fingerprint()
-    made = _packed(model, made_from)
+    made = _packed(_known(model), made_from, _offer())
     _make_the_others_soon(made_from)
     return made
+
+
+def _known(model: str) -> str:
+    if model not in readable():
+        raise LookupError(f"No model {model!r} can be read; there are {', '.join(readable())}.")
+    return model
 
 
 @lru_cache(maxsize=1)
@@ -68,27 +75,41 @@ def _make_the_others_soon(made_from: str) -> None:
     def make() -> None:
         # a machine without a cache from `python -m app.reader` pays for it here
         for model in readable():
-            _packed(model, made_from)
+            # a source may have gone meanwhile
+            with suppress(LookupError):
+                _kept_body(model, made_from)
 
     later = threading.Timer(OTHERS_AFTER, make)
     later.daemon = True
     later.start()
 
 
-@lru_cache(maxsize=8)
-def _packed(model: str, made_from: str) -> bytes:
-    if model not in readable():
-        raise LookupError(f"No model {model!r} can be read; there are {', '.join(readable())}.")
-    name = f"{made_from[:24]}.gz"
-    place = f"reader-{_UNSAFE.sub('-', model)}"
-    return made_once(place, name, lambda: _zipped(_body(model, made_from)))
-
-
-def _zipped(body: str) -> bytes:
-    text = body.encode()
+@lru_cache(maxsize=16)
+def _packed(model: str, made_from: str, offer: str) -> bytes:
+    text = _whole(gzip.decompress(_kept_body(model, made_from)).decode(), offer).encode()
     digest = hashlib.sha256(text).hexdigest()[:12]
     # mtime=0, so that equal payloads are equal bytes
     return f"outline {digest}\n".encode() + gzip.compress(text, 6, mtime=0)
+
+
+def _kept_body(model: str, made_from: str) -> bytes:
+    """Everything of a model but what else there is, which changes more often."""
+    told = f"{made_from} {config_of(model)!r}"
+    name = f"{hashlib.sha256(told.encode()).hexdigest()[:24]}.gz"
+    place = f"reader-{_UNSAFE.sub('-', model)}"
+    return made_once(place, name, lambda: gzip.compress(_body(model, made_from).encode(), 6))
+
+
+def _whole(body: str, offer: str) -> str:
+    """Two objects of JSON as one."""
+    return f"{offer[:-1]},{body[1:]}"
+
+
+def _offer() -> str:
+    """The models that can be read, and the layers of those that can run."""
+    layers = {key: _layers(key, config_of(key)) for key in sources.at_hand()}
+    offered = {"models": [_choice(model) for model in readable()], "sources": layers}
+    return json.dumps(offered, ensure_ascii=False, separators=(",", ":"))
 
 
 def _body(model: str, made_from: str) -> str:
@@ -107,13 +128,11 @@ def current_nodes() -> Mapping[str, Node]:
 
 
 def fingerprint() -> str:
-    """Changes when any file changes that a page is made from, pinned upstream files included, and
-    with the sources that can run here.
+    """Changes when any file changes that a page is made from, pinned upstream files included.
 
     Files are looked at once a second at most: a rerun asks several times.
     """
-    told = f"{_fingerprint_at(int(time.monotonic()))} {sources.fingerprint()}"
-    return hashlib.sha256(told.encode()).hexdigest()
+    return _fingerprint_at(int(time.monotonic()))
 
 
 @lru_cache(maxsize=1)
@@ -147,10 +166,8 @@ def _assembled(reading: Reading) -> dict:
     return {
         "model": reading.model,
         "name": long_name_of(reading.model),
-        "models": [_choice(model) for model in readable()],
         "max": reading.config.max_position_embeddings,
         "layers": _layers(reading.model, reading.config),
-        "sources": {key: _layers(key, sources.config_of(key)) for key in sources.at_hand()},
         "marks": [{"at": c.at, "stream": c.stream, "means": c.means} for c in view.crossings],
         "chart": _chart(view),
         "sizes": graph_sizes(reading),

@@ -1,6 +1,7 @@
 """Which models can run here, and the pages that are made for their own sizes."""
 
 import gc
+import gzip
 import json
 from dataclasses import replace
 from weakref import ref
@@ -109,8 +110,37 @@ def test_a_hub_that_does_not_answer_holds_up_only_who_asks_for_its_model(named, 
     assert sources.fault_of("org/name") == "org/name: the Hub sent nothing."
     assert asked == ["org/name"]
     assert sources.at_hand() == OWN
-    sources.fingerprint()
+    payload.packed("k3")
     assert asked == ["org/name"]
+
+
+def test_a_link_to_a_model_on_the_hub_finds_out_what_it_is(named, monkeypatch):
+    named("org/name")
+    monkeypatch.setattr(sources, "_found", {})
+    monkeypatch.setattr(sources, "_read", lambda source: ("", preset("tiny-k2")))
+    assert "org/name" not in models.readable()
+    assert selection({"model": "org/name"}).model == "org/name"
+    assert "org/name" in models.readable()
+    made = payload.payload("org/name")
+    assert len(made["layers"]["mixers"]) == preset("tiny-k2").num_hidden_layers
+
+
+def test_a_model_that_is_found_later_is_offered_without_rendering_pages_again(named, monkeypatch):
+    named("org/name")
+    monkeypatch.setattr(sources, "_found", {})
+    monkeypatch.setattr(sources, "_read", lambda source: ("", preset("tiny-k2")))
+    before = payload.packed("k3")
+
+    def rendered(reading):
+        raise LookupError(f"{reading.model} is rendered again")
+
+    monkeypatch.setattr(payload, "_assembled", rendered)
+    sources.config_of("org/name")
+    after = payload.packed("k3")
+    assert before != after
+    offered = json.loads(gzip.decompress(after.partition(b"\n")[2]))
+    assert {"id": "org/name", "name": "org/name", "loaded": True} in offered["models"]
+    assert "org/name" in offered["sources"]
 
 
 @pytest.mark.parametrize("asked", ["../../etc", "\x00", "%00", "k" * 5000, "<script>", ""])
