@@ -2,7 +2,6 @@
 
 import ast
 import hashlib
-import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -19,8 +18,6 @@ from kernels.targets import TARGETS
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-PAIRS = [*itertools.product(TARGETS, ["bfloat16"]), ("sm_90", "float32")]
-"""Targets and the dtypes that are compiled for them: released models compute in bfloat16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +38,7 @@ class Row:
 
 def compiled_rows(cases: Iterable[Case]) -> Iterator[Row]:
     """A row for each function that each case would start."""
-    for case, (target, dtype) in itertools.product(cases, PAIRS):
+    for case, (target, dtype) in ((c, pair) for c in cases for pair in c.compiled_for):
         draw = Draw(torch.device("meta"), DTYPES[dtype])
         for launch in compiled_launches(TARGETS[target].gpu, lambda c=case, d=draw: c.call(d)):
             yield Row(

@@ -39,7 +39,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return y
     given = x.reshape(-1, D)
     block = triton.next_power_of_2(D)
-    height = max(TILE // block, 1)
+    height = min(max(TILE // block, 1), triton.next_power_of_2(len(given)))
     rms_norm_kernel[(triton.cdiv(len(given), height),)](
         given,
         weight,

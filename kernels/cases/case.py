@@ -1,12 +1,17 @@
 """A kernel at the sizes of a released model: what is compiled without a GPU, and timed on one."""
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from kernels.targets import TARGETS
 from kernels.work import Work
+
+EVERY_TARGET = (*itertools.product(TARGETS, ["bfloat16"]), ("sm_90", "float32"))
+"""Released models compute in bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,11 @@ class Draw:
     @property
     def item(self) -> int:
         return self.dtype.itemsize
+
+    @property
+    def wide(self) -> torch.dtype:
+        """Of what stays in float32 whatever the activations are."""
+        return torch.float32
 
     def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
         x = torch.randn(shape, device=self.device, dtype=torch.float32) * scale
@@ -39,6 +49,8 @@ class Case:
     arguments: Callable[[Draw], Mapping[str, object]]
     work: Callable[[int], Work]
     """Of the bytes of an activation."""
+    compiled_for: Sequence[tuple[str, str]] = EVERY_TARGET
+    """Targets and dtypes; fewer where another case compiles the same code for the rest."""
 
     @property
     def name(self) -> str:

@@ -17,9 +17,10 @@ if not ON_GPU:
         raise RuntimeError("Triton was imported before TRITON_INTERPRET=1 was set for these tests.")
     os.environ["TRITON_INTERPRET"] = "1"
 
-    from tests.parity.triton.interpreter import teach_bfloat16
+    from tests.parity.triton.interpreter import prepare_language_once, teach_bfloat16
 
     teach_bfloat16()
+    prepare_language_once()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
