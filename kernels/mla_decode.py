@@ -173,11 +173,13 @@ def read_latents_with_lse(
     lse = torch.empty(B, H, T, dtype=torch.float32, device=q.device)
     if not read.numel():
         return Read(read.transpose(1, 2), lse)
+    columns = as_columns(real)
     read_part_kernel[(B * triton.cdiv(rows, tiles.queries) * parts,)](
         q,
         latents,
         shared,
-        *as_columns(real),
+        columns.real,
+        columns.last,
         part,
         part_lse,
         *q.stride()[:3],

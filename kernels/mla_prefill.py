@@ -51,6 +51,7 @@ def attend_kernel(
     v_ptr,
     real_ptr,
     last_ptr,
+    solid_ptr,
     read_ptr,
     lse_ptr,
     q_batch,
@@ -99,7 +100,7 @@ def attend_kernel(
     whole = (past + start + 1) // BLOCK_P * BLOCK_P
     if PADDED:
         stop = tl.minimum(stop, tl.load(last_ptr + b))
-        whole = 0
+        whole = tl.minimum(whole, tl.load(solid_ptr + b) // BLOCK_P * BLOCK_P)
     for first in range(0, whole, BLOCK_P):
         key = first + tl.arange(0, BLOCK_P).to(tl.int64)
         k = load_rows(k_ptr, key * k_src, key < P, x, X, False).to(DOT)  # [BLOCK_P, BLOCK_X]
@@ -226,12 +227,23 @@ def check_real(launcher: str, real: Tensor | None, B: int, P: int) -> None:
         raise ValueError(f"{launcher}: real must be bool, not {real.dtype}.")
 
 
-def as_columns(real: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The mask as bytes, and by sequence the number of columns up to its last real one."""
+class Columns(NamedTuple):
+    """Which keys of each sequence are real."""
+
+    real: Tensor | None
+    """`[batch, src]`, in bytes; `None` where all are."""
+    last: Tensor | None
+    """How many there are up to the last real one, int32 `[batch]`."""
+    solid: Tensor | None
+    """How many there are before the first that is not, int32 `[batch]`."""
+
+
+def as_columns(real: Tensor | None) -> Columns:
     if real is None:
-        return None, None
-    columns = torch.arange(1, real.shape[1] + 1, device=real.device)
-    return real.contiguous().view(torch.uint8), (real * columns).amax(1).int()
+        return Columns(None, None, None)
+    column = torch.arange(1, real.shape[1] + 1, device=real.device)
+    last, solid = (real * column).amax(1), real.cumprod(1).sum(1)
+    return Columns(real.contiguous().view(torch.uint8), last.int(), solid.int())
 
 
 def two_parts(width: int) -> tuple[int, int]:
