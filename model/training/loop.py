@@ -32,7 +32,11 @@ SAVE_EVERY = 240.0
 
 @contextmanager
 def bfloat16_products() -> Iterator[None]:
-    """Matrix products of float32 round their inputs to bfloat16, where the processor can."""
+    """Matrix products of float32 may round their inputs to bfloat16.
+
+    That is how torch is told to ask oneDNN at all. On a processor where it then keeps float32, as
+    on the one that trained the shipped weights, it is more than twice as fast as what it replaces.
+    """
     settings: Any = torch.backends.mkldnn.matmul  # pyright: ignore[reportAttributeAccessIssue]
     before = settings.fp32_precision
     settings.fp32_precision = "bf16"
@@ -72,7 +76,7 @@ class Training:
         """The loss of the step."""
         batch = self.batch(self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate(self.step)
+            group["lr"] = self.recipe.rate(self.step) * group["share"]
         with capture(self.scores, model=self.lm) as recording:
             logits = self.lm(batch.tokens[:, :-1])
         loss = weighted_loss(logits, batch)
@@ -165,14 +169,21 @@ def weighted_loss(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def optimizer_for(lm: KimiLM, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW, which shrinks matrices and leaves vectors and embeddings their size."""
+    """AdamW, which shrinks matrices and leaves vectors and embeddings their size.
+
+    Queries and key scales of the reads over depth take smaller steps: early on, full ones drive
+    their softmax to a single source, from which no gradient leads back.
+    """
     trained = [(name, p) for name, p in lm.named_parameters() if p.requires_grad]
-    shrunk = [p for name, p in trained if p.ndim >= 2 and shrinks(name)]
-    kept = [p for name, p in trained if p.ndim < 2 or not shrinks(name)]
+    reads = [p for name, p in trained if reads_depth(name)]
+    others = [(name, p) for name, p in trained if not reads_depth(name)]
+    shrunk = [p for name, p in others if p.ndim >= 2 and shrinks(name)]
+    kept = [p for name, p in others if p.ndim < 2 or not shrinks(name)]
     return torch.optim.AdamW(
         [
-            {"params": shrunk, "weight_decay": recipe.weight_decay},
-            {"params": kept, "weight_decay": 0.0},
+            {"params": shrunk, "weight_decay": recipe.weight_decay, "share": 1.0},
+            {"params": kept, "weight_decay": 0.0, "share": 1.0},
+            {"params": reads, "weight_decay": 0.0, "share": recipe.reads},
         ],
         lr=recipe.peak,
         betas=recipe.betas,
@@ -180,5 +191,9 @@ def optimizer_for(lm: KimiLM, recipe: Recipe) -> torch.optim.AdamW:
     )
 
 
+def reads_depth(name: str) -> bool:
+    return "_res.proj." in name or "_res.norm." in name
+
+
 def shrinks(name: str) -> bool:
-    return not name.endswith(("embed_tokens.weight", "conv1d.weight", "_res.proj.weight"))
+    return not name.endswith(("embed_tokens.weight", "conv1d.weight"))

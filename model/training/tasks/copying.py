@@ -43,10 +43,13 @@ def reversing(rng: random.Random, split: Split, room: int) -> Page:
 def repeating(rng: random.Random, split: Split, room: int) -> Page:
     """A random line again and again: what teaches a young model to look back at all."""
     page = Page()
-    words = " ".join(rng.choice(ANY) for _ in range(rng.randint(4, max(4, min(30, room // 3)))))
+    number = rng.randint(3, 16)
+    words = "".join(f" {rng.choice(ANY)}" for _ in range(number))
+    page.text("Round:")
     page.noise(words)
-    for _ in range(rng.randint(1, 2)):
-        page.answer("\n" + words, "repeat" if split == "train" else "")
+    for _ in range(max(1, min(room, 120) // (number + 1) - 1)):
+        page.text(";")
+        page.answer(words, "repeat" if split == "train" else "")
     return page
 
 
