@@ -193,7 +193,7 @@ function rowLabels(view, plan, choose) {
     const size = Math.min(12, box.tall > 12 ? box.tall - 3 : 11), longest = Math.max(1, Math.floor(wide / (size * 0.62)));
     return make("button", {
       type: "button", class: "row" + (fresh ? " new" : ""), "aria-pressed": String(state.token === place),
-      "aria-label": `${data.rows.word} ${place}, ${text}`, title: data.rows.ids ? `${data.rows.word} ${place}, id ${data.rows.ids[row]}` : null,
+      "aria-label": `${data.rows.word} ${data.rows.is_position ? `${place}, ${text}` : rowName(data, row)}`, title: data.rows.ids ? `${data.rows.word} ${place}, id ${data.rows.ids[row]}` : null,
       style: `left:${plan.labels - right - wide + 2}px;width:${wide}px;top:${box.top + row * box.tall}px;font-size:${size}px;line-height:${box.tall}px;height:${Math.max(12, box.tall)}px`,
       onclick: () => choose(row),
     }, cut(text, longest));
