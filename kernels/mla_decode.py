@@ -63,13 +63,13 @@ def read_part_kernel(
     part = tl.program_id(0) % parts
     tile = tl.program_id(0) // parts % tiles
     b = (tl.program_id(0) // parts // tiles).to(tl.int64)
-    row = tile * BLOCK_H + tl.arange(0, BLOCK_H).to(tl.int64)
+    row = tile * BLOCK_H + tl.arange(0, BLOCK_H)
     inside = row < rows
     query, h = row // H, row % H
     c, r = tl.arange(0, BLOCK_C), tl.arange(0, BLOCK_R)
-    from_q = query * q_pos + h * q_head
-    q = load_rows(q_ptr + b * q_batch, from_q, inside, c, C, True).to(DOT)  # [BLOCK_H, BLOCK_C]
-    q_shared = load_rows(q_ptr + b * q_batch + C, from_q, inside, r, R, True).to(DOT)
+    q_ptr += b * q_batch + (query.to(tl.int64) * q_pos)[:, None]
+    q = load_rows(q_ptr, h, q_head, inside, c, C, True).to(DOT)  # [BLOCK_H, BLOCK_C]
+    q_shared = load_rows(q_ptr + C, h, q_head, inside, r, R, True).to(DOT)  # [BLOCK_H, BLOCK_R]
     latents_ptr += b * latents_batch
     shared_ptr += b * shared_batch
 
@@ -81,12 +81,12 @@ def read_part_kernel(
     if PADDED:
         stop = tl.minimum(stop, tl.load(last_ptr + b))
     for first in range(begin, stop, BLOCK_P):
-        key = first + tl.arange(0, BLOCK_P).to(tl.int64)
+        key = first + tl.arange(0, BLOCK_P)
         seen = key < stop
         if PADDED:
             seen = tl.load(real_ptr + b * P + key, mask=seen, other=0) != 0
-        latent = load_rows(latents_ptr, key * latents_src, seen, c, C, True).to(DOT)
-        shared = load_rows(shared_ptr, key * shared_src, seen, r, R, True).to(DOT)
+        latent = load_rows(latents_ptr, key, latents_src, seen, c, C, True).to(DOT)
+        shared = load_rows(shared_ptr, key, shared_src, seen, r, R, True).to(DOT)
         scores = tl.dot(q, tl.trans(latent), input_precision="ieee")  # [BLOCK_H, BLOCK_P]
         scores = tl.dot(q_shared, tl.trans(shared), acc=scores, input_precision="ieee")
         causal = seen[None, :] & (key[None, :] <= P - T + query[:, None])

@@ -14,9 +14,9 @@ LN_2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def load_rows(ptr, offset, inside, channel, SIZE: tl.constexpr, EDGE: tl.constexpr):
-    """`[row, channel]` at the rows' offsets, zeros outside; what is whole loads without a mask."""
-    at = ptr + offset[:, None] + channel[None, :]
+def load_rows(ptr, row, stride, inside, channel, SIZE: tl.constexpr, EDGE: tl.constexpr):
+    """`[row, channel]`, zeros outside; what is whole loads without a mask."""
+    at = ptr + (row.to(tl.int64) * stride)[:, None] + channel[None, :]
     if EDGE:
         return tl.load(at, mask=inside[:, None] & (channel < SIZE)[None, :], other=0.0)
     if channel.shape[0] > SIZE:
@@ -82,15 +82,15 @@ def attend_kernel(
     start = (tiles - 1 - tl.program_id(0) % tiles) * BLOCK_T
     pair = (tl.program_id(0) // tiles).to(tl.int64)
     b, h = pair // H, pair % H
-    query = start + tl.arange(0, BLOCK_T).to(tl.int64)
+    query = start + tl.arange(0, BLOCK_T)
     inside = query < T
     x, rest, value = tl.arange(0, BLOCK_X), tl.arange(0, BLOCK_REST), tl.arange(0, BLOCK_V)
     q_ptr += b * q_batch + h * q_head
     k_ptr += b * k_batch + h * k_head
     v_ptr += b * v_batch + h * v_head
-    q = load_rows(q_ptr, query * q_pos, inside, x, X, True).to(DOT)  # [BLOCK_T, BLOCK_X]
+    q = load_rows(q_ptr, query, q_pos, inside, x, X, True).to(DOT)  # [BLOCK_T, BLOCK_X]
     # a width between two powers of two is read as two parts
-    q_rest = load_rows(q_ptr + BLOCK_X, query * q_pos, inside, rest, X - BLOCK_X, True).to(DOT)
+    q_rest = load_rows(q_ptr + BLOCK_X, query, q_pos, inside, rest, X - BLOCK_X, True).to(DOT)
 
     mixed = tl.zeros((BLOCK_T, BLOCK_V), tl.float32)
     top = tl.full((BLOCK_T,), float("-inf"), tl.float32)
@@ -102,27 +102,27 @@ def attend_kernel(
         stop = tl.minimum(stop, tl.load(last_ptr + b))
         whole = tl.minimum(whole, tl.load(solid_ptr + b) // BLOCK_P * BLOCK_P)
     for first in range(0, whole, BLOCK_P):
-        key = first + tl.arange(0, BLOCK_P).to(tl.int64)
-        k = load_rows(k_ptr, key * k_src, key < P, x, X, False).to(DOT)  # [BLOCK_P, BLOCK_X]
+        key = first + tl.arange(0, BLOCK_P)
+        k = load_rows(k_ptr, key, k_src, key < P, x, X, False).to(DOT)  # [BLOCK_P, BLOCK_X]
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_T, BLOCK_P]
         if X > BLOCK_X:
-            k = load_rows(k_ptr + BLOCK_X, key * k_src, key < P, rest, X - BLOCK_X, False)
+            k = load_rows(k_ptr + BLOCK_X, key, k_src, key < P, rest, X - BLOCK_X, False)
             scores = tl.dot(q_rest, tl.trans(k.to(DOT)), acc=scores, input_precision="ieee")
-        v = load_rows(v_ptr, key * v_src, key < P, value, V, False)  # [BLOCK_P, BLOCK_V]
+        v = load_rows(v_ptr, key, v_src, key < P, value, V, False)  # [BLOCK_P, BLOCK_V]
         mixed, top, total = add_tile(mixed, top, total, scores * scale_log2, v, DOT)
     for first in range(whole, stop, BLOCK_P):
-        key = first + tl.arange(0, BLOCK_P).to(tl.int64)
+        key = first + tl.arange(0, BLOCK_P)
         seen = key < stop
         if PADDED:
             seen = tl.load(real_ptr + b * P + key, mask=seen, other=0) != 0
-        k = load_rows(k_ptr, key * k_src, seen, x, X, True).to(DOT)  # [BLOCK_P, BLOCK_X]
+        k = load_rows(k_ptr, key, k_src, seen, x, X, True).to(DOT)  # [BLOCK_P, BLOCK_X]
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_T, BLOCK_P]
         if X > BLOCK_X:
-            k = load_rows(k_ptr + BLOCK_X, key * k_src, seen, rest, X - BLOCK_X, True)
+            k = load_rows(k_ptr + BLOCK_X, key, k_src, seen, rest, X - BLOCK_X, True)
             scores = tl.dot(q_rest, tl.trans(k.to(DOT)), acc=scores, input_precision="ieee")
         causal = seen[None, :] & (key[None, :] <= past + query[:, None])
         scores = tl.where(causal, scores * scale_log2, float("-inf"))
-        v = load_rows(v_ptr, key * v_src, seen, value, V, True)  # [BLOCK_P, BLOCK_V]
+        v = load_rows(v_ptr, key, v_src, seen, value, V, True)  # [BLOCK_P, BLOCK_V]
         mixed, top, total = add_tile(mixed, top, total, scores, v, DOT)
 
     mixed, lse = close_softmax(mixed, top, total)
