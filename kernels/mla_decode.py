@@ -158,37 +158,53 @@ def read_latents_with_lse(
     tiles: Tiles | None = None,
 ) -> Read:
     """As `read_latents`, with the log-sum-exp; `parts` is into how many the positions are cut."""
+    check(q, latents, shared, real)
+    B, H, T, _ = q.shape
+    if not q.numel():
+        read = torch.empty(B, H, T, latents.shape[2], dtype=q.dtype, device=q.device)
+        return Read(read, torch.empty(B, H, T, dtype=torch.float32, device=q.device))
+    tiles = tiles or tiles_for(q.dtype, H * T)
+    if parts is None:
+        programs = B * triton.cdiv(H * T, tiles.queries)
+        parts = parts_for(programs, latents.shape[1], q.device)
+    read, lse = read_parts(q, latents, shared, scale, real, parts, tiles)
+    return merge_parts(read, lse, q.dtype)
+
+
+def read_parts(
+    q: Tensor,
+    latents: Tensor,
+    shared: Tensor,
+    scale: float,
+    real: Tensor | None,
+    parts: int,
+    tiles: Tiles,
+) -> tuple[Tensor, Tensor]:
+    """Each part's mix and log-sum-exp, float32 `[batch, pos, head, part, …]`.
+
+    The mix of a part that holds no key for a query is not written.
+    """
     B, H, T, _ = q.shape
     P, C = latents.shape[1:]
     R = shared.shape[-1]
-    check(q, latents, shared, real)
-    rows = H * T
-    tiles = tiles or tiles_for(q.dtype, rows)
-    if parts is None:
-        parts = parts_for(B * triton.cdiv(rows, tiles.queries), P, q.device)
-    part_size = triton.cdiv(triton.cdiv(P, parts), tiles.keys) * tiles.keys
-    part = torch.empty(B, rows, parts, C, dtype=torch.float32, device=q.device)
-    part_lse = torch.empty(B, rows, parts, dtype=torch.float32, device=q.device)
-    read = torch.empty(B, T, H, C, dtype=q.dtype, device=q.device)
-    lse = torch.empty(B, H, T, dtype=torch.float32, device=q.device)
-    if not read.numel():
-        return Read(read.transpose(1, 2), lse)
+    read = torch.empty(B, T, H, parts, C, dtype=torch.float32, device=q.device)
+    lse = torch.empty(B, T, H, parts, dtype=torch.float32, device=q.device)
     columns = as_columns(real)
-    read_part_kernel[(B * triton.cdiv(rows, tiles.queries) * parts,)](
+    read_part_kernel[(B * triton.cdiv(H * T, tiles.queries) * parts,)](
         q,
         latents,
         shared,
         columns.real,
         columns.last,
-        part,
-        part_lse,
+        read,
+        lse,
         *q.stride()[:3],
         *latents.stride()[:2],
         *shared.stride()[:2],
         H,
         T,
         P,
-        part_size,
+        triton.cdiv(triton.cdiv(P, parts), tiles.keys) * tiles.keys,
         parts,
         scale * LOG2_E,
         C=C,
@@ -202,7 +218,15 @@ def read_latents_with_lse(
         num_warps=tiles.warps,
         num_stages=tiles.stages,
     )
-    merge_parts_kernel[(B * rows,)](
+    return read, lse
+
+
+def merge_parts(part: Tensor, part_lse: Tensor, dtype: torch.dtype) -> Read:
+    """The parts joined: each weighs as the scores that it saw."""
+    B, T, H, parts, C = part.shape
+    read = torch.empty(B, T, H, C, dtype=dtype, device=part.device)
+    lse = torch.empty(B, H, T, dtype=torch.float32, device=part.device)
+    merge_parts_kernel[(B * T * H,)](
         part,
         part_lse,
         read,

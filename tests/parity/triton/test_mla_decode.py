@@ -187,6 +187,12 @@ def test_positions_are_cut_only_where_there_are_many(device):
     assert parts_for(1, 10**9, device) < 10**4
 
 
+def test_no_queries_read_nothing(guards: Guards):
+    read, lse = read_latents_with_lse(*(guards.copy(x) for x in case(9, T=0)), SCALE)
+    assert read.shape == (1, 3, 0, C)
+    assert lse.shape == (1, 3, 0)
+
+
 def test_what_makes_no_sense_is_refused():
     q, latents, shared = case(9)
     with pytest.raises(ValueError, match=r"q is \(1, 3, 1, 67\), not \(1, 3, 1, 68\)"):
