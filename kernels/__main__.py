@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import runpy
 import sys
 from pathlib import Path
+
+BENCH = Path(__file__).parents[1] / "tests" / "bench" / "gpu.py"
 
 
 def main() -> int:
@@ -12,10 +15,12 @@ def main() -> int:
     compiling = commands.add_parser("compile", help="compile for every target; needs no GPU")
     compiling.add_argument("kernels", nargs="*", help="only these; no report is written")
     compiling.add_argument("--to", type=Path, help="the report's file, if not the committed one")
+    timing = commands.add_parser("bench", help="compare and time on this machine's GPU")
+    timing.add_argument("--to", type=Path, help="the JSON file; a page is written beside it")
     asked = parser.parse_args()
     # read by Triton when it is imported
     os.environ.pop("TRITON_INTERPRET", None)
-    return compile_all(asked.kernels, asked.to)
+    return compile_all(asked.kernels, asked.to) if asked.command == "compile" else bench(asked.to)
 
 
 def compile_all(kernels: list[str], to: Path | None) -> int:
@@ -37,6 +42,11 @@ def compile_all(kernels: list[str], to: Path | None) -> int:
         write(rows, path)
         print(f"Written to {path}.")
     return 0
+
+
+def bench(to: Path | None) -> int:
+    """Run by path: what kernels are compared with knows the model, which kernels do not."""
+    return runpy.run_path(str(BENCH))["main"](to)
 
 
 if __name__ == "__main__":

@@ -56,5 +56,11 @@ class Case:
     def name(self) -> str:
         return f"{self.kernel}, {self.sizes}"
 
+    @property
+    def dtypes(self) -> list[torch.dtype]:
+        """Those it is compiled for, or both where it is compiled for nothing."""
+        names = {dtype for _, dtype in self.compiled_for or EVERY_TARGET}
+        return [getattr(torch, name) for name in sorted(names)]
+
     def call(self, draw: Draw) -> object:
         return self.launcher(**self.arguments(draw))

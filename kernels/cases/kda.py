@@ -1,5 +1,10 @@
 """Kimi Delta Attention at the sizes of K3: a prompt of one sequence, and a step of many."""
 
+from dataclasses import replace
+from functools import partial
+
+import torch
+
 from kernels import work
 from kernels.cases.case import Case, Draw
 from kernels.gated_rms_norm import gated_rms_norm
@@ -45,14 +50,16 @@ def gated(draw: Draw) -> dict[str, object]:
 
 def terms(draw: Draw) -> dict[str, object]:
     """What the model's own function takes: normed, scaled and through the gate."""
-    raw = raw_projections(draw, 1, 2048, GATE_BOUND)
+    draw = replace(draw, dtype=draw.wide)
+    rows = (1, LONG // 4, HEADS)
+    unit = partial(torch.nn.functional.normalize, dim=-1)
     return {
-        "q": raw["q"],
-        "k": raw["k"],
-        "v": raw["v"],
-        "log_decay": raw["gate_logit"],
-        "beta": raw["beta_logit"],
-        "state": raw["state"],
+        "q": unit(draw.normal(*rows, WIDTH)) * WIDTH**-0.5,
+        "k": unit(draw.normal(*rows, WIDTH)),
+        "v": draw.normal(*rows, WIDTH),
+        "log_decay": GATE_BOUND * draw.normal(*rows, WIDTH).sigmoid(),
+        "beta": draw.normal(*rows).sigmoid(),
+        "state": draw.normal(1, HEADS, WIDTH, WIDTH),
     }
 
 
@@ -89,10 +96,10 @@ CASES = [
     ),
     Case(
         kernel="kda_chunk",
-        sizes="2048 tokens, every term out",
+        sizes=f"{LONG // 4} tokens, every term out",
         launcher=chunked_delta_rule,
         arguments=terms,
-        work=lambda item: work.kda_prefill(1, 2048, HEADS, WIDTH, WIDTH, item),
+        work=lambda item: work.kda_prefill(1, LONG // 4, HEADS, WIDTH, WIDTH, item),
         # the model's own terms are float32
         compiled_for=[("sm_90", "float32")],
     ),
