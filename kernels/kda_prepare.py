@@ -8,7 +8,8 @@ of each half, down to single rows. Of each pair, `e^{G_i − G_r}` and `e^{G_r �
 late half's first row, are at most one. Row by row these exponents are sums of log-decays over the
 rows between, taken as one matrix product with zeros and ones: sums of one sign cancel nothing.
 
-`I + A` is then inverted: by forward substitution in sub-blocks of 16 rows, and by halves above.
+Within a block of R rows that takes four levels, all blocks at once; between blocks, r is the first
+row of the later one. `I + A` is then inverted, so that no memory has to wait for it.
 """
 
 from typing import NamedTuple
@@ -19,6 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.kda_gate import L2_EPS, log_decay
+from kernels.kda_inverse import R, along_diagonal, inverse, inverse_own
 from kernels.kda_operands import precision_of_float32
 from kernels.operands import FLOATS, tile_width
 from kernels.sigmoid import sigmoid
@@ -26,8 +28,6 @@ from kernels.sigmoid import sigmoid
 CHUNK = 32
 KEYS = 32
 """Key channels that one program works on at a time."""
-R = tl.constexpr(16)
-"""Rows of a block, which forward substitution inverts."""
 LOG2_E = tl.constexpr(1.4426950408889634)
 STEEPEST = tl.constexpr(-1000.0)
 """No log-decay is taken to be less, so that none is infinite: its exponential is zero anyway."""
@@ -146,8 +146,8 @@ def kda_prepare_kernel(
     at = batch * beta_batch + pos * beta_pos + head * beta_head
     beta = tl.load(beta_ptr + at, mask=pos < length, other=0.0).to(tl.float32)  # [N, R]
     if RAW:
-        # padding does not write
-        beta = tl.where(pos < length, sigmoid(beta), 0.0)
+        # padding has no keys to write at, whatever its beta
+        beta = sigmoid(beta)
     T_own = inverse_own(beta[:, :, None] * own_A, N)
     flat = tl.reshape(beta, (C,))
     solve = inverse(T_own, flat[:, None] * far_A, N, C, PRECISION) * flat
@@ -233,47 +233,6 @@ def add_far(
     queries = tl.reshape((q * fade).to(DOT), (C, BLOCK_K))
     P += tl.where(mine, tl.dot(queries, turned, input_precision=PRECISION), 0.0)
     return A, P
-
-
-@triton.jit
-def inverse_own(A, N: tl.constexpr):
-    """`(I + A)⁻¹` of strictly lower triangular blocks, `[N, R, R]`, by forward substitution."""
-    # turned, so that a row's sums stay within a warp: [N, column, row]
-    A = tl.permute(A, (0, 2, 1))
-    column, row = tl.arange(0, R)[None, :, None], tl.arange(0, R)[None, None, :]
-    square = tl.zeros((N, R, R), dtype=tl.float32)
-    T = tl.where(column == row, 1.0, square)
-    for r in tl.range(R - 1):
-        # row r is known, and is taken out of all rows below
-        A_r = tl.gather(A, square.to(tl.int32) + r, axis=1)
-        T -= tl.sum(tl.where(row == r, T, 0.0), axis=2, keep_dims=True) * A_r
-    return tl.permute(T, (0, 2, 1))
-
-
-@triton.jit
-def inverse(T_own, A, N: tl.constexpr, C: tl.constexpr, PRECISION: tl.constexpr):
-    """`(I + A)⁻¹` in one piece, from that of its blocks and what `A` holds between them."""
-    i, j = tl.arange(0, C)[:, None] // R, tl.arange(0, C)[None, :] // R
-    T = along_diagonal(T_own, N, C)
-    if N >= 2:
-        T = join(T, tl.where((i // 2 == j // 2) & (i > j), A, 0.0), PRECISION)
-    if N >= 4:
-        T = join(T, tl.where(i // 2 > j // 2, A, 0.0), PRECISION)
-    return T
-
-
-@triton.jit
-def join(T, below, PRECISION: tl.constexpr):
-    """The inverse of pairs of neighbouring blocks: what lies below meets both of theirs."""
-    return T - tl.dot(tl.dot(T, below, input_precision=PRECISION), T, input_precision=PRECISION)
-
-
-@triton.jit
-def along_diagonal(blocks, N: tl.constexpr, C: tl.constexpr):
-    """`[N, R, R]` to `[C, C]`, zero beside the blocks."""
-    wide = tl.reshape(tl.broadcast_to(blocks[:, :, None, :], (N, R, N, R)), (C, C))
-    i, j = tl.arange(0, C)[:, None], tl.arange(0, C)[None, :]
-    return tl.where(i // R == j // R, wide, 0.0)
 
 
 class Prepared(NamedTuple):

