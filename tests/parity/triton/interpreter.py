@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton._C.libtriton import ir
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, ReduceOps, TensorHandle
 
@@ -35,6 +36,14 @@ def as_float(handle: TensorHandle) -> TensorHandle:
     return TensorHandle(widened(handle.data), tl.float32)
 
 
+def in_ten_bits(handle: TensorHandle) -> TensorHandle:
+    """A factor of a product in TF32, the rest of its bits cut off: the worst that a GPU may do."""
+    if handle.data.dtype != np.float32:
+        return handle
+    bits = np.ascontiguousarray(handle.data).view(np.uint32) & np.uint32(0xFFFFE000)
+    return TensorHandle(bits.view(np.float32), tl.float32)
+
+
 def computed(method: Callable[..., TensorHandle], operands: int) -> Callable[..., TensorHandle]:
     """An elementwise method of the builder: in float32, and rounded once."""
 
@@ -63,7 +72,10 @@ def teach_bfloat16() -> None:
     def create_dot(
         self: InterpreterBuilder, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     ) -> TensorHandle:
-        product = dot(self, as_float(a), as_float(b), as_float(d), precision, imprecise)
+        a, b = as_float(a), as_float(b)
+        if precision == ir.INPUT_PRECISION.TF32:
+            a, b = in_ten_bits(a), in_ten_bits(b)
+        product = dot(self, a, b, as_float(d), precision, imprecise)
         return TensorHandle(narrowed(product.data), tl.bfloat16) if is_bfloat16(d) else product
 
     def cast_impl(self: InterpreterBuilder, src: Any, dst_type: Any) -> TensorHandle:

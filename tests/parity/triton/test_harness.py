@@ -97,6 +97,23 @@ def test_bfloat16_is_computed_as_torch_does(device):
 
 
 @triton.jit
+def product_kernel(a_ptr, b_ptr, y_ptr, PRECISION: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)
+    product = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at), input_precision=PRECISION)
+    tl.store(y_ptr + at, product)
+
+
+@pytest.mark.skipif(ON_GPU, reason="a GPU takes products of ten bits by itself")
+def test_a_product_in_ten_bits_is_as_coarse_as_on_a_gpu():
+    a = torch.full((16, 16), 1 + 2**-10 + 2**-11)
+    coarse, fine = torch.zeros(2, 16, 16)
+    product_kernel[(1,)](a, torch.eye(16), coarse, PRECISION="tf32")
+    product_kernel[(1,)](a, torch.eye(16), fine, PRECISION="ieee")
+    assert (coarse == 1 + 2**-10).all()
+    assert torch.equal(fine, a)
+
+
+@triton.jit
 def narrow_kernel(x_ptr, y_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.store(y_ptr + at, tl.load(x_ptr + at).to(tl.bfloat16))

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import kda_chunk
+from kernels import kda_chunk, kda_prepare, kda_scan
 from kernels.kda_chunk import chunked_delta_rule, kda_prefill
 from kernels.kda_step import kda_step
 from model.kda import delta_rule
 from tests.parity.triton.closeness import assert_near
+from tests.parity.triton.conftest import ON_GPU
 from tests.parity.triton.guards import Guards
 from tests.parity.triton.kda_references import GATES, Raw, draw, reference, terms_of
 from tests.parity.triton.references import wide
@@ -131,6 +132,17 @@ def test_identical_keys_with_full_writes_and_no_decay_stay_finite(apart, dtype, 
     wanted, kept = reference(held)
     assert_near(read, wanted)
     assert_near(state.to(dtype), kept)
+
+
+@pytest.mark.skipif(ON_GPU, reason="a GPU takes products of ten bits by itself")
+@pytest.mark.parametrize("apart", [0.0, 1.0], ids=["identical keys", "random keys"])
+def test_ten_bits_of_a_factor_are_enough_beside_bfloat16(apart, guards: Guards, monkeypatch):
+    for module in (kda_prepare, kda_scan):
+        monkeypatch.setattr(module, "precision_of_float32", lambda dtype: "tf32")
+    raw = draw(70, heads=1)
+    raw.k = raw.k[:, :1] + apart * raw.k
+    raw.beta_logit = raw.beta_logit + 5.0
+    assert_equals_the_recurrence(raw, guards, torch.bfloat16)
 
 
 def test_a_value_that_is_no_number_spoils_no_other_sequence_and_no_other_head(guards: Guards):
