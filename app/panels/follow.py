@@ -1,15 +1,17 @@
 """Widgets that follow the address: it wins when it changed by itself, the widget otherwise."""
 
+import math
 import time
 from typing import Any
 
 import streamlit as st
 
-AGAIN_FOR = 3.0
-"""Seconds in which a value is given anew on every rerun.
+SENT_AFTER = 0.5
+"""Seconds after which what a rerun gave a widget is in the browser.
 
 A rerun that begins before the last one was sent drops it: a value that a widget was given then
-never reaches the browser, which goes on with the widget's default.
+never reaches the browser, which goes on with the widget's default. So it is given again, but no
+longer than that, or it takes back what the reader has chosen since.
 """
 
 
@@ -23,8 +25,9 @@ def follow(key: str, from_address: Any) -> None:
     echoes = st.session_state.setdefault(sent, [])
     given = f"{key}@given"
     if key in st.session_state and from_address == st.session_state.get(seen):
-        if time.monotonic() < st.session_state.get(given, 0.0) + AGAIN_FOR:
+        if time.monotonic() < st.session_state.get(given, -math.inf) + SENT_AFTER:
             st.session_state[key] = st.session_state[key]
+            st.session_state[given] = time.monotonic()
         return
     st.session_state[seen] = from_address
     if from_address in echoes:

@@ -25,8 +25,8 @@ class Stage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     stages: tuple[Stage, ...]
-    peak: float = 1.5e-3
-    """Learning rate after the warm-up. At 3.5e-3 looking back was not learned from repetition."""
+    peak: float = 2.5e-3
+    """Learning rate after the warm-up."""
     last: float = 0.02
     """Share of the peak that is left at the end."""
     warm_up: int = 100
@@ -90,7 +90,7 @@ SMALL_TASKS = {
 K3_MINI = Recipe(
     stages=(
         Stage(
-            tokens=900_000,
+            tokens=800_000,
             rows=8,
             pos=128,
             look_ups=0.3,
@@ -101,20 +101,20 @@ K3_MINI = Recipe(
             },
         ),
         Stage(
-            tokens=3_100_000,
+            tokens=3_200_000,
             rows=6,
             pos=256,
             look_ups=0.35,
             pages={**SMALL_TASKS, "repeating": 0.3, "listed": 0.4, "facts": 0.4, "between": 0.2}
-            | {"world": 1.4, "prose": 0.7},
+            | {"world": 1.8, "prose": 0.7},
         ),
         Stage(
-            tokens=6_500_000,
+            tokens=8_000_000,
             rows=3,
             pos=640,
             look_ups=0.45,
             pages={**SMALL_TASKS, "repeating": 0.1, "listed": 0.2, "facts": 0.2, "between": 0.1}
-            | {"world": 1.4, "prose": 1.0},
+            | {"world": 1.8, "prose": 1.2},
         ),
     )
 )

@@ -4,7 +4,9 @@ import torch
 
 from model.config import KimiConfig
 from model.init import fill, give_storage
+from model.kda import KimiDeltaAttention
 from model.kimi import KimiLM
+from model.mla import KimiMLAAttention
 from model.training.paths import take_training_paths
 from model.training.recurrence import middle_delta_rule
 
@@ -14,6 +16,8 @@ HEAD = 0.3
 """Logit of a token that the stream spells exactly, in roots of the width."""
 OUTPUT = 0.1
 """What sub-layers add at first, against matrices that keep the size of their input."""
+BLUR = 0.3
+"""Share of its random draw that a short convolution keeps beside the one lag it begins with."""
 OUTPUTS = ("o_proj.weight", "down_proj.weight", "w2", "routed_expert_up_proj.weight")
 
 
@@ -30,6 +34,8 @@ def model_to_train(config: KimiConfig, seed: int) -> KimiLM:
                 parameter.zero_()
             elif name.endswith(OUTPUTS):
                 parameter.mul_(OUTPUT)
+        for layer in lm.layers:
+            looks_back(layer.self_attn)
         lm.embed_tokens.weight.mul_(EMBEDDING)
         # what the stream spells is what comes out: a copied token is found at once
         scale = HEAD / EMBEDDING * config.hidden_size**-0.5
@@ -37,3 +43,35 @@ def model_to_train(config: KimiConfig, seed: int) -> KimiLM:
     for name, parameter in lm.named_parameters():
         parameter.requires_grad_(not name.endswith("e_score_correction_bias"))
     return lm
+
+
+def looks_back(mixer: KimiDeltaAttention | KimiMLAAttention) -> None:
+    """Let queries and keys of the same token agree from the start; what to look for is learned.
+
+    Independent projections have to find each other first, which took most of a million tokens.
+    """
+    if isinstance(mixer, KimiDeltaAttention):
+        looks_back_by_lags(mixer)
+    elif mixer.has_q_latent:
+        q_down, kv_down = mixer.q_a_proj.weight, mixer.kv_a_proj_with_mqa.weight
+        rank = min(q_down.shape[0], mixer.d_latent)
+        kv_down[:rank] = q_down[:rank]
+        q_up, kv_up = (
+            part.weight.unflatten(0, (mixer.heads, -1))[:, : mixer.d_nope, :rank]
+            for part in (mixer.q_b_proj, mixer.kv_b_proj)
+        )
+        kv_up.copy_(q_up)
+
+
+def looks_back_by_lags(kda: KimiDeltaAttention) -> None:
+    """Keys of head h are those of h tokens before, round by the kernel's lags.
+
+    So the heads begin with finding what came after a token when it stood here earlier. What is
+    read is what was written, in small.
+    """
+    kda.k_proj.weight.copy_(kda.q_proj.weight)
+    kda.o_proj.weight.copy_(OUTPUT * kda.v_proj.weight.T)
+    for conv in (kda.q_conv1d, kda.k_conv1d, kda.v_conv1d):
+        for head, weight in enumerate(conv.weight.mul_(BLUR).unflatten(0, (kda.heads, -1))):
+            back = head % conv.lag if conv is kda.k_conv1d else 0
+            weight[..., conv.lag - 1 - back] += 1

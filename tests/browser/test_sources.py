@@ -48,6 +48,9 @@ def test_the_running_model_is_chosen_in_the_sidebar(visitor):
     # by keyboard: on a busy machine a first click of the mouse may open and close the list
     page.locator(".st-key-source").get_by_role("combobox").press("ArrowDown")
     page.get_by_role("option", name=re.compile("tiny-k2")).click()
+    expect(page.locator(".st-key-source").get_by_role("combobox")).to_have_value(
+        re.compile("^tiny-k2")
+    )
     page.locator(".st-key-run button").click()
     page.wait_for_url(re.compile("source=tiny-k2"), timeout=30_000)
     expect(live(page)).to_contain_text("tiny-k2, seeded random weights", timeout=60_000)
