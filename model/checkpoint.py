@@ -1,7 +1,9 @@
 """A checkpoint, in a folder or on the Hub: its configuration, its files and what they hold."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, Self
 
@@ -77,10 +79,13 @@ def read_index(folder: Path) -> dict[str, str] | None:
 
 def read_entries(folder: Path, files: Iterable[str]) -> list[Entry]:
     """What the files hold, by their headers alone; a name stands twice where two files have it."""
-    from model.source_files import LocalFile
-
     entries: list[Entry] = []
     for name in files:
-        file = LocalFile(folder / name)
-        entries += read_header(file.read, file.size, name).values()
+        with (folder / name).open("rb") as file:
+
+            def read(start: int, end: int, file: BufferedReader = file) -> bytes:
+                file.seek(start)
+                return file.read(end - start)
+
+            entries += read_header(read, os.fstat(file.fileno()).st_size, name).values()
     return entries

@@ -109,7 +109,10 @@ class KimiConfig:
 
         Raises ValueError that lists everything in it that cannot be built.
         """
-        text = config_in_house_words(json.get("text_config") or json)
+        text = json.get("text_config") or json
+        if not isinstance(text, Mapping):
+            raise ValueError(f"text_config is {text!r}, and must be a table as the file itself.")
+        text = config_in_house_words(text)
         values: dict[str, Any] = {
             name: text[name] if name in text else DEFAULTS.get(name) for name in _FIELDS
         }

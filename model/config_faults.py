@@ -78,7 +78,7 @@ def _other_than_built(text: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} is {text[key]!r}, and only {value!r} is built"
     heads = text.get("num_attention_heads")
     if text.get("num_key_value_heads", heads) != heads:
-        yield f"num_key_value_heads {text['num_key_value_heads']!r} is not {heads!r}"
+        yield f"num_key_value_heads {text.get('num_key_value_heads')!r} is not {heads!r}"
     if text.get("hidden_act") not in ACTIVATIONS:
         yield f"hidden_act is {text.get('hidden_act')!r}, and 'situ' or 'silu' is built"
 

@@ -34,8 +34,9 @@ def model_to_train(config: KimiConfig, seed: int) -> KimiLM:
                 parameter.zero_()
             elif name.endswith(OUTPUTS):
                 parameter.mul_(OUTPUT)
-        for layer in lm.layers:
-            looks_back(layer.self_attn)
+        for part in lm.modules():
+            if isinstance(part, KimiDeltaAttention | KimiMLAAttention):
+                looks_back(part)
         lm.embed_tokens.weight.mul_(EMBEDDING)
         # what the stream spells is what comes out: a copied token is found at once
         scale = HEAD / EMBEDDING * config.hidden_size**-0.5

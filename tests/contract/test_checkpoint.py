@@ -14,6 +14,22 @@ HEAD = "lm_head.weight"
 INDEX = "model.safetensors.index.json"
 
 
+def without(*path):
+    """The configuration without one key."""
+    config = json.loads(json.dumps(CONFIG))
+    table = config
+    for key in path[:-1]:
+        table = table[key]
+    del table[path[-1]]
+    return config
+
+
+def with_layers(full):
+    table = CONFIG["linear_attn_config"]
+    kda = [i for i in range(1, 6) if i not in full]
+    return CONFIG | {"linear_attn_config": table | {"full_attn_layers": full, "kda_layers": kda}}
+
+
 def checkpoint(folder, config=CONFIG, weights=WEIGHTS):
     if config is not None:
         text = config if isinstance(config, str) else json.dumps(config)
@@ -34,8 +50,18 @@ def checkpoint(folder, config=CONFIG, weights=WEIGHTS):
         (CONFIG | {"hidden_size": -32}, "hidden_size is -32"),
         (CONFIG | {"attn_res_block_size": 0}, "attn_res_block_size is 0"),
         (CONFIG | {"num_experts_per_token": 99}, "num_experts_per_token is 99, and num_experts 6"),
+        (CONFIG | {"num_attention_heads": float("nan")}, "num_attention_heads is nan"),
+        ({"text_config": 5}, "text_config is 5, and must be a table"),
+        (without("hidden_size"), "lacks .*hidden_size"),
+        (without("linear_attn_config", "num_heads"), "num_heads"),
+        (with_layers([4, 6]), "full_attn_layers"),
+        (with_layers([0, 5]), "full_attn_layers"),
+        (CONFIG | {"layer_types": ["mamba"] * 5, "linear_attn_config": None}, "layer_types|mamba"),
     ],
-    ids=["absent", "cut", "list", "empty", "text", "negative", "zero", "choices"],
+    ids=[
+        *("absent", "cut", "list", "empty", "text", "negative", "zero", "choices", "nan"),
+        *("number for the text", "missing key", "missing head count", "beyond", "0-based", "kind"),
+    ],
 )
 def test_a_folder_whose_config_says_no_model_is_refused_in_words(tmp_path, config, words):
     with pytest.raises(ValueError, match=words):
