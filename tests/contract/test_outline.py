@@ -46,6 +46,11 @@ def test_k3_has_an_outline_that_is_walkable_end_to_end():
     assert neighbours("k3", last.node, last.instance)[1] is None
 
 
+@pytest.mark.parametrize(("model", "parts"), [("k3", 75), ("k2", 50), ("kimi-linear", 60)])
+def test_a_model_is_told_in_so_many_parts_at_least(model, parts):
+    assert len({entry.node for entry in flat(model)}) >= parts
+
+
 def test_breadcrumbs_are_those_of_the_reference_pages():
     assert titles("k3", "mla/kv_cache") == [
         "{num_layers} layers",

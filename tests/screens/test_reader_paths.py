@@ -11,7 +11,7 @@ from app.reader.context import Reading
 from app.reader.lead_on import nearest_here
 from app.reader.payload import current_nodes, payload
 
-FIRST = {"embed/tokens", "bank/empty", "attn_res/fold_query", "mla/frequencies"}
+FIRST = {"embed/tokens", "bank/empty", "attn_res/fold_query", "mla/pairs", "mla/score_scale"}
 """Parts that no other part feeds: they read the prompt, parameters or settings."""
 LAST = {"head/logits"}
 
