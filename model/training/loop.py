@@ -76,7 +76,7 @@ class Training:
         """The loss of the step."""
         batch = self.batch(self.step)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate(self.step) * group["share"]
+            group["lr"] = self.recipe.rate(self.step)
         with capture(self.scores, model=self.lm) as recording:
             logits = self.lm(batch.tokens[:, :-1])
         loss = weighted_loss(logits, batch)
@@ -169,21 +169,14 @@ def weighted_loss(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def optimizer_for(lm: KimiLM, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW, which shrinks matrices and leaves vectors and embeddings their size.
-
-    Queries and key scales of the reads over depth take smaller steps: early on, full ones drive
-    their softmax to a single source, from which no gradient leads back.
-    """
+    """AdamW, which shrinks matrices and leaves vectors, embeddings and depth queries their size."""
     trained = [(name, p) for name, p in lm.named_parameters() if p.requires_grad]
-    reads = [p for name, p in trained if reads_depth(name)]
-    others = [(name, p) for name, p in trained if not reads_depth(name)]
-    shrunk = [p for name, p in others if p.ndim >= 2 and shrinks(name)]
-    kept = [p for name, p in others if p.ndim < 2 or not shrinks(name)]
+    shrunk = [p for name, p in trained if p.ndim >= 2 and shrinks(name)]
+    kept = [p for name, p in trained if p.ndim < 2 or not shrinks(name)]
     return torch.optim.AdamW(
         [
-            {"params": shrunk, "weight_decay": recipe.weight_decay, "share": 1.0},
-            {"params": kept, "weight_decay": 0.0, "share": 1.0},
-            {"params": reads, "weight_decay": 0.0, "share": recipe.reads},
+            {"params": shrunk, "weight_decay": recipe.weight_decay},
+            {"params": kept, "weight_decay": 0.0},
         ],
         lr=recipe.peak,
         betas=recipe.betas,
@@ -191,9 +184,5 @@ def optimizer_for(lm: KimiLM, recipe: Recipe) -> torch.optim.AdamW:
     )
 
 
-def reads_depth(name: str) -> bool:
-    return "_res.proj." in name or "_res.norm." in name
-
-
 def shrinks(name: str) -> bool:
-    return not name.endswith(("embed_tokens.weight", "conv1d.weight"))
+    return not name.endswith(("embed_tokens.weight", "conv1d.weight", "_res.proj.weight"))

@@ -33,8 +33,6 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.1
     """Of matrices; vectors keep their size."""
-    reads: float = 0.1
-    """Share of the learning rate that the reads over depth take."""
     clip: float = 1.0
     balance: float = 0.1
     """Share of the way that a router's bias moves to the balanced one in a step."""
@@ -90,7 +88,7 @@ SMALL_TASKS = {
 K3_MINI = Recipe(
     stages=(
         Stage(
-            tokens=800_000,
+            tokens=700_000,
             rows=8,
             pos=128,
             look_ups=0.3,
@@ -101,7 +99,7 @@ K3_MINI = Recipe(
             },
         ),
         Stage(
-            tokens=3_200_000,
+            tokens=3_300_000,
             rows=6,
             pos=256,
             look_ups=0.35,
@@ -109,7 +107,7 @@ K3_MINI = Recipe(
             | {"world": 1.8, "prose": 0.7},
         ),
         Stage(
-            tokens=8_000_000,
+            tokens=7_000_000,
             rows=3,
             pos=640,
             look_ups=0.45,

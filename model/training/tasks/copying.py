@@ -11,11 +11,12 @@ SYLLABLES = tuple(a + b for a in "bdfgklmnprstvwz" for b in ("a", "e", "i", "o",
 
 
 def items(rng: random.Random, split: Split, task: str, least: int, most: int) -> list[str]:
+    """Different ones of a kind."""
     kind = rng.choice(KINDS)
     return draw(
         rng,
         split,
-        lambda: [rng.choice(kind) for _ in range(rng.randint(least, most))],
+        lambda: rng.sample(kind, min(len(kind), rng.randint(least, most))),
         lambda made: is_held_out(task, *made),
     )
 
