@@ -8,6 +8,7 @@ from model.cache import Kept
 from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.kda import KimiDeltaAttention, Recurrence
+from model.kernel_choice import TORCH, Kernels
 from model.mla import KimiMLAAttention
 from model.moe import KimiMLP, KimiSparseMoE
 from model.norm import RMSNorm
@@ -15,25 +16,31 @@ from model.rows import Rows
 
 
 class KimiDecoderLayer(Quick):
-    def __init__(self, config: KimiConfig, layer: int, recurrence: Recurrence | None) -> None:
+    def __init__(
+        self,
+        config: KimiConfig,
+        layer: int,
+        recurrence: Recurrence | None,
+        kernels: Kernels = TORCH,
+    ) -> None:
         super().__init__()
         self.layer = layer
         self.mixes_depth = config.attn_res_block_size is not None
         self.seals = config.seals(layer)
         if config.is_kda(layer):
-            self.self_attn = KimiDeltaAttention(config, recurrence)
+            self.self_attn = KimiDeltaAttention(config, recurrence, kernels)
         else:
-            self.self_attn = KimiMLAAttention(config)
+            self.self_attn = KimiMLAAttention(config, kernels)
         self.sparse = config.feed_forwards[layer] == "moe"
         if self.sparse:
-            self.block_sparse_moe = KimiSparseMoE(config)
+            self.block_sparse_moe = KimiSparseMoE(config, kernels)
         else:
-            self.mlp = KimiMLP("d_dense", config)
-        self.input_layernorm = RMSNorm("d_model", config, config.rms_norm_eps)
-        self.post_attention_layernorm = RMSNorm("d_model", config, config.rms_norm_eps)
+            self.mlp = KimiMLP("d_dense", config, kernels)
+        self.input_layernorm = RMSNorm("d_model", config, config.rms_norm_eps, kernels)
+        self.post_attention_layernorm = RMSNorm("d_model", config, config.rms_norm_eps, kernels)
         if self.mixes_depth:
-            self.self_attention_res = AttnResidual(config)
-            self.mlp_res = AttnResidual(config)
+            self.self_attention_res = AttnResidual(config, kernels)
+            self.mlp_res = AttnResidual(config, kernels)
         self.residual_in = Tap("batch pos d_model")
         self.bank = Tap("batch pos source d_model")
         self.residual_mid = Tap("batch pos d_model")

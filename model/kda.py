@@ -1,7 +1,7 @@
 """Kimi Delta Attention: a memory of fixed size that forgets by channel and corrects by error."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from model.capture import Quick, Tap
 from model.config import KimiConfig, LinearAttnConfig
 from model.conv import ShortConvolution, ShortConvolutions
 from model.kda_chunk import ChunkResult, chunked_delta_rule
+from model.kernel_choice import TORCH, Kernels
 from model.linear import Linear, empty_parameter, rounded, wide
 from model.norm import GatedRMSNorm
 from model.packed import Packed
@@ -68,8 +69,15 @@ def unit_length(x: Tensor) -> Tensor:
 class KimiDeltaAttention(Quick):
     RECOMPUTED = ("retention", "decayed_state", "recalled")
     """Taps that prefill does not fire: chunks never hold these values."""
+    IN_KERNEL = ("q", "k", "v", "gate_logit", "log_decay", "beta", "written")
+    """Taps that, beside those, a kernel does not fire which goes from projections to the read."""
 
-    def __init__(self, config: KimiConfig, recurrence: Recurrence | None = None) -> None:
+    def __init__(
+        self,
+        config: KimiConfig,
+        recurrence: Recurrence | None = None,
+        kernels: Kernels = TORCH,
+    ) -> None:
         super().__init__()
         linear = config.linear_attn_config
         if linear is None:
@@ -77,7 +85,8 @@ class KimiDeltaAttention(Quick):
         self.heads, self.width = linear.num_heads, linear.head_dim
         self.gate_lower_bound = linear.gate_lower_bound
         self.gate_is_low_rank = not linear.use_full_rank_gate
-        self.recurrence = recurrence or chunked_delta_rule
+        self.kernels = kernels
+        self.recurrence = recurrence or kernels.chunked_delta_rule or chunked_delta_rule
         self.make_parameters(linear, config)
         self.make_taps()
 
@@ -86,9 +95,9 @@ class KimiDeltaAttention(Quick):
         self.q_proj = Linear(d_model, d_inner)
         self.k_proj = Linear(d_model, d_inner)
         self.v_proj = Linear(d_model, d_inner)
-        self.q_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
-        self.k_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
-        self.v_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size)
+        self.q_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size, self.kernels)
+        self.k_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size, self.kernels)
+        self.v_conv1d = ShortConvolution(d_inner, linear.short_conv_kernel_size, self.kernels)
         self.f_a_proj = Linear(d_model, self.width)
         self.f_b_proj = Linear(self.width, d_inner)
         self.dt_bias = empty_parameter(d_inner)
@@ -99,12 +108,14 @@ class KimiDeltaAttention(Quick):
         else:
             self.g_a_proj = Linear(d_model, self.width)
             self.g_b_proj = Linear(self.width, d_inner)
-        self.o_norm = GatedRMSNorm(self.width, config.rms_norm_eps)
+        self.o_norm = GatedRMSNorm(self.width, config.rms_norm_eps, self.kernels)
         self.o_proj = Linear(d_inner, d_model)
         gate = self.g_proj if linear.use_full_rank_gate else self.g_a_proj
         reading_x = (self.q_proj, self.k_proj, self.v_proj, self.f_a_proj, self.b_proj, gate)
         self.projections = Packed(*((projection, "weight") for projection in reading_x))
-        self.convolutions = ShortConvolutions(self.q_conv1d, self.k_conv1d, self.v_conv1d)
+        self.convolutions = ShortConvolutions(
+            self.q_conv1d, self.k_conv1d, self.v_conv1d, kernels=self.kernels
+        )
 
     def make_taps(self) -> None:
         self.q = Tap("batch pos head d_key")
@@ -127,23 +138,24 @@ class KimiDeltaAttention(Quick):
         q, k, v, gate_latent, beta_logit, gate = self.projections(x)
         columns = None if kept is None else (kept.conv_q, kept.conv_k, kept.conv_v)
         (q, k, v), columns = self.convolutions.convolve((q, k, v), columns, rows)
-        q = self.q(unit_length(wide(self.by_head(q))) * self.width**-0.5)
-        k = self.k(unit_length(wide(self.by_head(k))))
-        v = self.v(wide(self.by_head(v)))
-
-        log_decay = self.forget_gate(gate_latent)
-        beta = self.beta(wide(beta_logit).sigmoid())
-
-        if kept is None:
-            state = q.new_zeros(x.shape[0], self.heads, self.width, self.width)
+        q, k, v = self.by_head(q), self.by_head(k), self.by_head(v)
+        state = self.empty_state(x) if kept is None else kept.recurrent
+        if (in_one_pass := self.kernel_for(kept, rows)) is not None:
+            gate_logit = self.by_head(self.f_b_proj(self.gate_latent(gate_latent)))
+            gates = (gate_logit, beta_logit, self.A_log, self.dt_bias)
+            read, state = in_one_pass(q, k, v, *gates, state, self.gate_lower_bound, rows.lengths)
         else:
-            state = kept.recurrent
-        # a padded row neither forgets nor writes
-        terms = (q, k, v, rows.only_real(log_decay), rows.only_real(beta), state)
-        if kept is not None and x.shape[1] == 1:
-            read, state = self.step(*terms)
-        else:
-            read, state = self.sequence(*terms)
+            q = self.q(unit_length(wide(q)) * self.width**-0.5)
+            k = self.k(unit_length(wide(k)))
+            v = self.v(wide(v))
+
+            log_decay = self.forget_gate(gate_latent)
+            beta = self.beta(wide(beta_logit).sigmoid())
+
+            # a padded row neither forgets nor writes
+            terms = (q, k, v, rows.only_real(log_decay), rows.only_real(beta), state)
+            is_step = kept is not None and rows.pos == 1
+            read, state = self.step(*terms) if is_step else self.sequence(*terms)
         if kept is not None:
             kept.recurrent = state
             kept.conv_q, kept.conv_k, kept.conv_v = columns
@@ -151,6 +163,18 @@ class KimiDeltaAttention(Quick):
         read = self.read(rounded(read, x))
         gate = self.output_gate(self.by_head(self.gate_of_output(gate)))
         return self.out(self.o_proj(self.o_norm(read, gate).flatten(-2)))
+
+    def kernel_for(self, kept: KDAState | None, rows: Rows) -> Callable[..., Any] | None:
+        """One that goes from the projections to the reads, where nobody needs what lies between.
+
+        A prompt that is kept leaves the states at its borders, which such a kernel does not hold.
+        """
+        if kept is None:
+            return self.kernels.kda_prefill
+        return self.kernels.kda_step if rows.pos == 1 else None
+
+    def empty_state(self, x: Tensor) -> Tensor:
+        return wide(x.new_zeros(x.shape[0], self.heads, self.width, self.width))
 
     def forget_gate(self, latent: Tensor) -> Tensor:
         """Log-decay of every channel: `g_min σ(e^A z)`, or `−e^A softplus(z)` without a bound."""

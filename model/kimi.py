@@ -12,6 +12,7 @@ from model.capture import Tap
 from model.config import KimiConfig
 from model.fingerprint import weights_hash
 from model.kda import Recurrence
+from model.kernel_choice import IN_TORCH, IN_TRITON, TORCH, Kernels
 from model.linear import Linear, empty_parameter, wide
 from model.norm import RMSNorm
 from model.rows import Rows
@@ -29,22 +30,29 @@ class Embedding(nn.Module):
 class KimiLM(nn.Module):
     """K3, K2 or Kimi-Linear, as the configuration says. Parameters are born without storage."""
 
-    def __init__(self, config: KimiConfig, recurrence: Recurrence | None = None) -> None:
+    def __init__(
+        self,
+        config: KimiConfig,
+        recurrence: Recurrence | None = None,
+        kernels: Kernels = TORCH,
+    ) -> None:
         super().__init__()
         self.config = config
         self.source = "a configuration"
         self.weights_note = ""
         """What a reader must know about the weights, as that they are random."""
-        self.kernels = "torch"
-        self.kernel_path = "torch: chunked KDA in prefill, one step at a time in decode"
+        self.kernels = kernels.path
+        self.kernel_path = IN_TORCH if self.kernels == "torch" else IN_TRITON
+        """How values are computed, in words that begin with that of `kernels`."""
         self.tokenizer: Any = None
         self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(
-            KimiDecoderLayer(config, i, recurrence) for i in range(config.num_hidden_layers)
+            KimiDecoderLayer(config, i, recurrence, kernels)
+            for i in range(config.num_hidden_layers)
         )
         if config.attn_res_block_size is not None:
-            self.output_attn_res = AttnResidual(config)
-        self.norm = RMSNorm("d_model", config, config.rms_norm_eps)
+            self.output_attn_res = AttnResidual(config, kernels)
+        self.norm = RMSNorm("d_model", config, config.rms_norm_eps, kernels)
         self.lm_head = Linear(config.hidden_size, config.vocab_size)
         self.embedding = Tap("batch pos d_model")
         self.logits = Tap("batch pos vocab")

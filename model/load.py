@@ -12,6 +12,7 @@ from model.config import KimiConfig
 from model.config_part import first_layers, part_note
 from model.init import fill as fill_randomly
 from model.init import give_storage
+from model.kernel_choice import TORCH, Kernels, choose_kernels
 from model.kimi import KimiLM
 from model.load_fill import Progress, fill, refuse_padded_rates
 from model.load_match import match
@@ -23,7 +24,6 @@ from model.shipped import RANDOM, folder_of, has_weights, refuse_altered
 from model.spelling import is_stacked, to_upstream
 from model.tokenizer import tokenizer_for
 
-KERNELS = ("auto", "torch", "triton")
 DTYPE_WORDS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -45,28 +45,30 @@ def build(
 ) -> KimiLM:
     """A model with seeded random weights: of a preset, or of an upstream `config.json`.
 
-    On the `meta` device it has shapes and no weights.
+    On the `meta` device it has shapes and no weights. `kernels` is "torch", the model's own text;
+    "triton", kernels in its place, and a ValueError where they cannot run; or "auto", Triton on a
+    GPU and torch elsewhere. `lm.kernel_path` says which, and why.
     """
     source = config if isinstance(config, str) else "a configuration"
     if isinstance(config, str):
         config = preset(config)
     elif not isinstance(config, KimiConfig):
         config = KimiConfig.from_hf(config)
-    refuse_kernels(kernels)
-    lm = without_storage(config)
     place, number = device_for(device), dtype_called(dtype)
+    choice = choose_kernels(kernels, place, dtype)
+    lm = without_storage(config, choice.kernels)
     give_storage(lm, str(place), number)
     if place.type != "meta":
         fill_randomly(lm, config, seed)
-    lm.source = source
+    lm.source, lm.kernel_path = source, choice.words
     lm.weights_note = "no weights" if place.type == "meta" else RANDOM
     lm.tokenizer = tokenizer_for(config)
     return lm
 
 
-def without_storage(config: KimiConfig) -> KimiLM:
+def without_storage(config: KimiConfig, kernels: Kernels = TORCH) -> KimiLM:
     keep_freed_pages()
-    return KimiLM(config).eval()
+    return KimiLM(config, kernels=kernels).eval()
 
 
 def load(
@@ -83,11 +85,10 @@ def load(
 
     `layers`, as `range(4)`, loads the first layers and no tensor of the others: a run computes
     exactly what the whole model does up to there, and its logits are read after the last of
-    them. `revision` is a branch, tag or commit of the Hub. `progress` is called with bytes read
-    and bytes in all. `lm.weights_note` says what a reader must know: what was left out, and
-    weights that are no numbers.
+    them. `kernels` is as for `build`. `revision` is a branch, tag or commit of the Hub. `progress`
+    is called with bytes read and bytes in all. `lm.weights_note` says what a reader must know: what
+    was left out, and weights that are no numbers.
     """
-    refuse_kernels(kernels)
     if source in RELEASED:
         raise ValueError(
             f"{source!r} is a released configuration without weights here. "
@@ -95,12 +96,14 @@ def load(
         )
     checkpoint, whole = opened(source, revision)
     config = first_layers(whole, layers)
-    lm = without_storage(config)
     place = device_for(device)
+    choice = choose_kernels(kernels, place, dtype)
+    lm = without_storage(config, choice.kernels)
     # before anything is fetched that would not fit
     number = dtype_for(lm, dtype, place)
     folder = folder_of(source) if checkpoint is None else checkpoint.folder
-    lm.source, lm.tokenizer = source, tokenizer_for(config, folder)
+    lm.source, lm.kernel_path = source, choice.words
+    lm.tokenizer = tokenizer_for(config, folder)
     found = None
     if checkpoint is not None:
         shapes = shapes_of(upstream_places(lm))
@@ -182,12 +185,3 @@ def upstream_state(lm: KimiLM) -> dict[str, Tensor]:
 
 def upstream_names(lm: KimiLM) -> Iterator[str]:
     return (name for name, _ in upstream_places(lm))
-
-
-def refuse_kernels(kernels: str) -> None:
-    if kernels not in KERNELS:
-        raise ValueError(f"kernels={kernels!r}: choose one of {', '.join(KERNELS)}.")
-    if kernels == "triton":
-        raise ValueError(
-            "kernels='triton': the model has no Triton path yet; use 'auto' or 'torch'."
-        )

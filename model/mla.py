@@ -7,11 +7,12 @@ from torch import Tensor
 from model.cache import ExpandedKV, LatentKV
 from model.capture import Quick, Tap
 from model.config import KimiConfig
+from model.kernel_choice import TORCH, Kernels
 from model.linear import Linear, rounded, wide
 from model.norm import LATENT_NORM_EPS, RMSNorm
 from model.packed import Packed
 from model.rope import rotate, speeds_on
-from model.rows import Rows
+from model.rows import Rows, visible_keys
 from model.yarn import frequencies, score_scale, turn_gain
 
 EXPLICIT_KEYS = 1024
@@ -20,10 +21,11 @@ EXPLICIT_KEYS = 1024
 
 class KimiMLAAttention(Quick):
     FUSED_AWAY = ("scores", "masked", "pattern")
-    """Taps that do not fire beyond `EXPLICIT_KEYS` keys."""
+    """Taps that do not fire beyond `EXPLICIT_KEYS` keys, nor where a kernel attends."""
 
-    def __init__(self, config: KimiConfig) -> None:
+    def __init__(self, config: KimiConfig, kernels: Kernels = TORCH) -> None:
         super().__init__()
+        self.kernels = kernels
         self.heads = config.num_attention_heads
         self.d_nope, self.d_shared = config.qk_nope_head_dim, config.qk_rope_head_dim
         self.d_value, self.d_latent = config.v_head_dim, config.kv_lora_rank
@@ -42,10 +44,10 @@ class KimiMLAAttention(Quick):
             self.q_proj = Linear(d_model, self.heads * config.qk_head_dim)
         else:
             self.q_a_proj = Linear(d_model, config.q_lora_rank)
-            self.q_a_layernorm = RMSNorm("d_q_latent", config, LATENT_NORM_EPS)
+            self.q_a_layernorm = RMSNorm("d_q_latent", config, LATENT_NORM_EPS, self.kernels)
             self.q_b_proj = Linear(config.q_lora_rank, self.heads * config.qk_head_dim)
         self.kv_a_proj_with_mqa = Linear(d_model, self.d_latent + self.d_shared)
-        self.kv_a_layernorm = RMSNorm("d_kv_latent", config, LATENT_NORM_EPS)
+        self.kv_a_layernorm = RMSNorm("d_kv_latent", config, LATENT_NORM_EPS, self.kernels)
         self.kv_b_proj = Linear(self.d_latent, self.heads * (self.d_nope + self.d_value))
         if self.gates_output:
             self.g_proj = Linear(d_model, self.heads * self.d_value)
@@ -92,7 +94,7 @@ class KimiMLAAttention(Quick):
         kv_latent, k_shared = joint.split([self.d_latent, self.d_shared], dim=-1)
         k_shared = self.k_shared(k_shared)
         if turn is not None:
-            k_shared = self.k_rotated(rounded(rotate(k_shared, *turn), x))
+            k_shared = self.k_rotated(rounded(self.rotated(k_shared, *turn), x))
         latent = self.kv_a_layernorm(self.kv_latent(kv_latent))
 
         latents, shared = latent, k_shared
@@ -105,8 +107,9 @@ class KimiMLAAttention(Quick):
             k, v = self.keys_and_values(latent, k_shared)
             if isinstance(kept, ExpandedKV):
                 k, v = kept.append(k, v)
-            read = self.attend(q.transpose(1, 2), self.k_cached(k), self.v_cached(v), rows)
-            read = read.transpose(1, 2)
+            attend = self.kernels.attend or self.attend
+            given = (q.transpose(1, 2), self.k_cached(k), self.v_cached(v))
+            read = attend(*given, self.scale, rows.real_after).transpose(1, 2)
 
         read = self.read(read)
         if self.gates_output:
@@ -129,7 +132,7 @@ class KimiMLAAttention(Quick):
         content, shared = self.q_content(content), self.q_shared(shared)
         if turn is not None:
             cosine, sine = (part[:, :, None] for part in turn)
-            shared = self.q_rotated(rounded(rotate(shared, cosine, sine), q))
+            shared = self.q_rotated(rounded(self.rotated(shared, cosine, sine), q))
         return self.q(torch.cat([content, shared], dim=-1))
 
     def keys_and_values(self, latent: Tensor, k_shared: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,27 +151,48 @@ class KimiMLAAttention(Quick):
         content, q_shared = q.split([self.d_nope, self.d_shared], dim=-1)
         absorbed = torch.einsum("bthn,hnc->bhtc", content, up_key)
         q = torch.cat([absorbed, q_shared.transpose(1, 2)], dim=-1)
-        k = torch.cat([latents, shared], dim=-1)[:, None]
-        read = self.attend(q, k, latents[:, None], rows)
+        read = self.kernels.read_latents or self.read_latents
+        read = read(q, latents, shared, self.scale, rows.real_after)
         return torch.einsum("bhtc,hvc->bthv", read, up_value)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:
-        """`softmax(q kᵀ · scale, over the keys a query may see) v`, all `[batch, head, …]`."""
+    def read_latents(
+        self, q: Tensor, latents: Tensor, shared: Tensor, scale: float, real: Tensor | None = None
+    ) -> Tensor:
+        """As `attend`, where one latent is the value of every head, and with `shared` its key.
+
+        `q` is `[batch, head, pos, C + R]`, `latents` `[batch, src, C]`, `shared` `[batch, src, R]`.
+        """
+        k = torch.cat([latents, shared], dim=-1)[:, None]
+        return self.attend(q, k, latents[:, None], scale, real)
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, real: Tensor | None = None
+    ) -> Tensor:
+        """`softmax(q kᵀ · scale, over the keys a query may see) v`, all `[batch, head, …]`.
+
+        Keys end where the queries end, so those before the first query are the past. `real`, bool
+        `[batch, src]`, tells keys from padding. One head of keys and values may serve all queries.
+        """
         if k.shape[2] > EXPLICIT_KEYS:
-            return self.fused(q, k, v, rows)
-        scores = self.scores(q @ k.mT * self.scale)
+            return self.fused(q, k, v, scale, real)
+        scores = self.scores(q @ k.mT * scale)
         masked = scores
-        if rows.visible is not None:
-            masked = scores.masked_fill(~rows.visible, float("-inf"))
+        visible = visible_keys(q.shape[2], k.shape[2], real, q.device)
+        if visible is not None:
+            masked = scores.masked_fill(~visible, float("-inf"))
         masked = self.masked(masked)
         pattern = self.pattern(rounded(torch.softmax(wide(masked), dim=-1), q))
         return pattern @ v
 
-    def fused(self, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:
+    def fused(self, q: Tensor, k: Tensor, v: Tensor, scale: float, real: Tensor | None) -> Tensor:
         k, v = k.expand(-1, self.heads, -1, -1), v.expand(-1, self.heads, -1, -1)
-        if rows.past == 0 and rows.real_after is None:
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
-        return F.scaled_dot_product_attention(q, k, v, rows.visible, scale=self.scale)
+        if q.shape[2] == k.shape[2] and real is None:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        visible = visible_keys(q.shape[2], k.shape[2], real, q.device)
+        return F.scaled_dot_product_attention(q, k, v, visible, scale=scale)
+
+    def rotated(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        return (self.kernels.rotate or rotate)(x, cosine, sine)
 
     def by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1))

@@ -10,10 +10,11 @@ from torch import Tensor
 from model.capture import Quick, Tap
 from model.config import KimiConfig
 from model.dims import size
+from model.kernel_choice import TORCH, Kernels
 from model.linear import Linear, empty_matrix, empty_parameter, rounded, wide
 from model.norm import RMSNorm
 from model.packed import Packed
-from model.situ import activation
+from model.situ import activation, caps
 
 SUM_EPS = 1e-20
 """Keeps the renormalization of router weights finite."""
@@ -22,12 +23,12 @@ SUM_EPS = 1e-20
 class KimiMLP(Quick):
     """`W_down act(W_gate x, W_up x)`, of the hidden width that `width` names."""
 
-    def __init__(self, width: str, config: KimiConfig) -> None:
+    def __init__(self, width: str, config: KimiConfig, kernels: Kernels = TORCH) -> None:
         super().__init__()
         self.width = width
         """Word of `model/dims.py` for this instance's `feature`."""
         hidden = size(width, config)
-        self.activation = activation(config)
+        self.activation = activation(config, kernels)
         self.gate_proj = Linear(config.hidden_size, hidden)
         self.up_proj = Linear(config.hidden_size, hidden)
         self.down_proj = Linear(hidden, config.hidden_size)
@@ -52,8 +53,12 @@ class Chosen(NamedTuple):
 class KimiMoEGate(Quick):
     """Router: a bias decides who is chosen, and never how much a chosen expert weighs."""
 
-    def __init__(self, config: KimiConfig) -> None:
+    IN_KERNEL = ("scores", "scores_for_choice")
+    """Taps that do not fire where a kernel chooses."""
+
+    def __init__(self, config: KimiConfig, kernels: Kernels = TORCH) -> None:
         super().__init__()
+        self.kernels = kernels
         self.top = config.num_experts_per_token
         self.groups, self.top_groups = config.num_expert_group, config.topk_group
         self.renormalize = config.moe_renormalize
@@ -72,32 +77,58 @@ class KimiMoEGate(Quick):
 
     def forward(self, x: Tensor) -> Chosen:
         logits = self.logits(wide(x) @ wide(self.weight).T)
+        choose = self.kernels.choose or self.choose
+        chosen, weight = choose(
+            logits,
+            self.e_score_correction_bias,
+            top=self.top,
+            groups=self.groups,
+            top_groups=self.top_groups,
+            renormalize=self.renormalize,
+            scale=self.scale,
+        )
+        return Chosen(self.chosen(chosen), self.chosen_weight(weight))
+
+    def choose(
+        self,
+        logits: Tensor,
+        bias: Tensor,
+        *,
+        top: int,
+        groups: int = 1,
+        top_groups: int = 1,
+        renormalize: bool = True,
+        scale: float = 1.0,
+    ) -> Chosen:
+        """`top` of `[…, expert]` by `σ(logit) + bias`, and their weights by `σ(logit)` alone."""
         scores = self.scores(logits.sigmoid())
-        for_choice = self.scores_for_choice(scores + wide(self.e_score_correction_bias))
-        if self.groups > 1:
-            for_choice = self.best_groups_only(for_choice)
-        chosen = self.chosen(for_choice.topk(self.top, dim=-1).indices)
+        for_choice = self.scores_for_choice(scores + wide(bias))
+        if groups > 1:
+            for_choice = best_groups_only(for_choice, groups, top_groups)
+        chosen = for_choice.topk(top, dim=-1).indices
         weight = scores.gather(-1, chosen)
-        if self.renormalize and self.top > 1:
+        if renormalize and top > 1:
             weight = weight / (weight.sum(-1, keepdim=True) + SUM_EPS)
-        return Chosen(chosen, self.chosen_weight(weight * self.scale))
+        return Chosen(chosen, weight * scale)
 
-    def best_groups_only(self, scores: Tensor) -> Tensor:
-        """A group counts by the sum of its two best experts; the others' experts are out.
 
-        K2's file gives them zero instead, which is the same while no biased score is negative.
-        """
-        groups = scores.unflatten(-1, (self.groups, -1))
-        best = groups.topk(2, dim=-1).values.sum(-1).topk(self.top_groups, dim=-1).indices
-        out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter(-1, best, False)
-        return groups.masked_fill(out[..., None], float("-inf")).flatten(-2)
+def best_groups_only(scores: Tensor, groups: int, kept: int) -> Tensor:
+    """A group counts by the sum of its two best experts; the others' experts are out.
+
+    K2's file gives them zero instead, which is the same while no biased score is negative.
+    """
+    by_group = scores.unflatten(-1, (groups, -1))
+    best = by_group.topk(2, dim=-1).values.sum(-1).topk(kept, dim=-1).indices
+    out = torch.ones_like(by_group[..., 0], dtype=torch.bool).scatter(-1, best, False)
+    return by_group.masked_fill(out[..., None], float("-inf")).flatten(-2)
 
 
 class Experts(Quick):
     """Every routed expert's three matrices, stacked `[expert, out, in]`."""
 
-    def __init__(self, config: KimiConfig) -> None:
+    def __init__(self, config: KimiConfig, kernels: Kernels = TORCH) -> None:
         super().__init__()
+        self.kernels, self.caps = kernels, caps(config)
         width, hidden = size("d_moe_latent", config), config.moe_intermediate_size
         self.activation = activation(config)
         self.w1 = empty_matrix(config.num_experts, hidden, width)
@@ -107,6 +138,8 @@ class Experts(Quick):
 
     def forward(self, z: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden values and outputs of `[token, choice]` experts on `[token, width]`."""
+        if (in_kernel := self.kernels.through_experts) is not None:
+            return in_kernel(z, chosen, self.w1, self.w2, self.w3, **self.caps)
         tokens, choices = chosen.shape
         flat = chosen.flatten()
         if tokens == 1:
@@ -148,10 +181,10 @@ def by_expert(x: Tensor, weights: Tensor, experts: Sequence[int], counts: Sequen
 class KimiSparseMoE(Quick):
     """Chosen experts on the latent, and shared experts on the full width, added."""
 
-    def __init__(self, config: KimiConfig) -> None:
+    def __init__(self, config: KimiConfig, kernels: Kernels = TORCH) -> None:
         super().__init__()
-        self.gate = KimiMoEGate(config)
-        self.experts = Experts(config)
+        self.gate = KimiMoEGate(config, kernels)
+        self.experts = Experts(config, kernels)
         self.has_latent = config.routed_expert_hidden_size is not None
         if self.has_latent:
             width = size("d_moe_latent", config)
@@ -159,8 +192,8 @@ class KimiSparseMoE(Quick):
             self.routed_expert_up_proj = Linear(width, config.hidden_size)
         self.has_norm = config.latent_moe_use_norm
         if self.has_norm:
-            self.routed_expert_norm = RMSNorm("d_moe_latent", config, config.rms_norm_eps)
-        self.shared_experts = KimiMLP("d_shared_expert", config)
+            self.routed_expert_norm = RMSNorm("d_moe_latent", config, config.rms_norm_eps, kernels)
+        self.shared_experts = KimiMLP("d_shared_expert", config, kernels)
         self.latent = Tap("batch pos d_moe_latent")
         self.expert_hidden = Tap("batch pos choice d_expert")
         self.expert_out = Tap("batch pos choice d_moe_latent")

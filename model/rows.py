@@ -7,6 +7,20 @@ import torch
 from torch import Tensor
 
 
+def visible_keys(pos: int, src: int, real: Tensor | None, device: torch.device) -> Tensor | None:
+    """`[batch or 1, 1, pos, src]`: the keys each query may see; `None` where it sees all.
+
+    The queries are the last `pos` of `src` positions. `real`, `[batch, src]`, is false for padding.
+    """
+    if pos == 1 and real is None:
+        return None
+    column = torch.arange(src, device=device)
+    causal = column <= torch.arange(src - pos, src, device=device)[:, None]
+    if real is None:
+        return causal[None, None]
+    return causal[None, None] & real[:, None, None, :]
+
+
 @dataclass
 class Rows:
     """The positions of one call: `past` columns lie in the cache, `pos` are new."""
@@ -44,17 +58,6 @@ class Rows:
         if self.past_real is None:
             return new[None] + self.past
         return new + self.past_real.sum(1, keepdim=True)
-
-    @cached_property
-    def visible(self) -> Tensor | None:
-        """`[batch or 1, 1, pos, src]`: the keys each query may see; `None` where it sees all."""
-        if self.pos == 1 and self.real_after is None:
-            return None
-        src = torch.arange(self.past + self.pos, device=self.device)
-        causal = src <= torch.arange(self.past, self.past + self.pos, device=self.device)[:, None]
-        if self.real_after is None:
-            return causal[None, None]
-        return causal[None, None] & self.real_after[:, None, None, :]
 
     def only_real(self, x: Tensor) -> Tensor:
         """`x` of `[batch, pos, …]` with zeros in the padding."""

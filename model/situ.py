@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.config import KimiConfig
+from model.kernel_choice import TORCH, Kernels
 from model.linear import rounded, wide
 
 Activation = Callable[[Tensor, Tensor], Tensor]
@@ -26,8 +27,15 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
-def activation(config: KimiConfig) -> Activation:
+def activation(config: KimiConfig, kernels: Kernels = TORCH) -> Activation:
     if config.hidden_act == "silu":
-        return swiglu
+        return kernels.swiglu or swiglu
+    return partial(kernels.situ or situ, **caps(config))
+
+
+def caps(config: KimiConfig) -> dict[str, float | None]:
+    """`beta` and `linear_beta` of SiTU; both `None` for SwiGLU."""
+    if config.hidden_act == "silu":
+        return {"beta": None, "linear_beta": None}
     beta = 1.0 if config.activation_situ_beta is None else config.activation_situ_beta
-    return partial(situ, beta=beta, linear_beta=config.activation_situ_linear_beta)
+    return {"beta": beta, "linear_beta": config.activation_situ_linear_beta}

@@ -10,7 +10,6 @@ from torch import Tensor
 from model.kimi import KimiLM
 from model.mla import KimiMLAAttention
 from model.moe import Experts
-from model.rows import Rows
 
 STEP = 64
 """Rows of a batch of experts come in steps: each new shape costs the matrix library a plan."""
@@ -23,7 +22,7 @@ def take_training_paths(lm: KimiLM) -> None:
             # an attribute of the instance stands before the method of its class
             vars(part)["on_sorted"] = partial(side_by_side, part)
         elif isinstance(part, KimiMLAAttention):
-            vars(part)["attend"] = partial(without_scores, part)
+            vars(part)["attend"] = without_scores
 
 
 def side_by_side(
@@ -39,11 +38,13 @@ def side_by_side(
     return hidden.flatten(0, 1)[places], out.flatten(0, 1)[places]
 
 
-def without_scores(mla: KimiMLAAttention, q: Tensor, k: Tensor, v: Tensor, rows: Rows) -> Tensor:
+def without_scores(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, real: Tensor | None = None
+) -> Tensor:
     """As `KimiMLAAttention.attend` for whole rows, without a cache or padding."""
-    if rows.past or rows.real_after is not None:
+    if k.shape[2] > q.shape[2] or real is not None:
         raise ValueError("Training reads whole rows: no cache, and no lengths.")
     # the fused attention wants values as wide as keys
     wide_v = F.pad(v, (0, q.shape[-1] - v.shape[-1]))
-    read = F.scaled_dot_product_attention(q, k, wide_v, is_causal=True, scale=mla.scale)
+    read = F.scaled_dot_product_attention(q, k, wide_v, is_causal=True, scale=scale)
     return read[..., : v.shape[-1]]

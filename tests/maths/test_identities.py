@@ -312,8 +312,8 @@ def test_an_unscaled_query_turns_red():
 
 
 def test_a_missing_mask_turns_red(monkeypatch):
-    def attend(self, q, k, v, rows):
-        scores = self.scores(q @ k.mT * self.scale)
+    def attend(self, q, k, v, scale, real):
+        scores = self.scores(q @ k.mT * scale)
         return self.pattern(torch.softmax(self.masked(scores), dim=-1)) @ v
 
     assert "mla_masked" in red(plant(monkeypatch, mla.KimiMLAAttention, "attend", attend))

@@ -108,13 +108,11 @@ def test_the_default_model_says_what_its_weights_are():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: build("tiny-k3", kernels="triton"), "no Triton path"),
-        (lambda: build("tiny-k3", kernels="cuda"), "choose one of auto"),
         (lambda: build("tiny-k3", dtype="int8"), "choose one of bfloat16"),
         (lambda: load("k3"), "without weights"),
         (lambda: load("tiny-k3", revision="main"), "revision='main' is for models of the Hub"),
     ],
-    ids=["triton", "kernels", "dtype", "released", "revision"],
+    ids=["dtype", "released", "revision"],
 )
 def test_what_cannot_be_made_is_refused_in_words(call, words):
     with pytest.raises(ValueError, match=words):

@@ -2,12 +2,14 @@
 
 from tests.maths.mutations.fault import DECODE, K2, K3, LINEAR, PREFILL, fault
 
-MIX = "attn_res:AttnResidual.forward"
+MIX = "attn_res:AttnResidual.read_sources"
 LAYER = "block:KimiDecoderLayer.forward"
 PLAIN = "block:KimiDecoderLayer.plain"
 MODEL = "kimi:KimiLM.forward"
 NORM = "norm:RMSNorm.forward"
 GATED = "norm:GatedRMSNorm.forward"
+SCALED = "norm:rms_norm"
+SCALED_AND_GATED = "norm:gated_rms_norm"
 
 NORMS = (
     fault(
@@ -18,20 +20,20 @@ NORMS = (
     ),
     fault(
         "a norm takes the mean off",
-        *(LINEAR, DECODE, NORM),
+        *(LINEAR, DECODE, SCALED),
         *("unit_rms(wide(x),", "unit_rms(wide(x) - wide(x).mean(-1, keepdim=True),"),
         red="rms_norm",
     ),
     fault(
         "a norm forgets its weight",
-        *(K2, PREFILL, NORM),
-        *("self.weight * rounded", "rounded"),
+        *(K2, PREFILL, SCALED),
+        *("weight * rounded", "rounded"),
         red="rms_norm",
     ),
     fault(
         "a norm counts its weight from one",
-        *(K2, DECODE, NORM),
-        *("self.weight * rounded", "(1 + self.weight) * rounded"),
+        *(K2, DECODE, SCALED),
+        *("weight * rounded", "(1 + weight) * rounded"),
         red="rms_norm",
     ),
     fault(
@@ -49,21 +51,21 @@ NORMS = (
     ),
     fault(
         "the output gate stands before the norm",
-        *(K3, PREFILL, GATED),
-        *("unit_rms(wide(read), self.eps)", "unit_rms(wide(read) * gate.sigmoid(), self.eps)"),
+        *(K3, PREFILL, SCALED_AND_GATED),
+        *("unit_rms(wide(read), eps)", "unit_rms(wide(read) * gate.sigmoid(), eps)"),
         *("normed * wide(gate).sigmoid()", "normed"),
         red="kda_gated",
     ),
     fault(
         "the output gate is a SiLU",
-        *(LINEAR, DECODE, GATED),
+        *(LINEAR, DECODE, SCALED_AND_GATED),
         *("wide(gate).sigmoid()", "wide(gate) * wide(gate).sigmoid()"),
         red="kda_gated",
     ),
     fault(
         "all heads are normed together",
-        *(LINEAR, PREFILL, GATED),
-        *("unit_rms(wide(read), self.eps)", "unit_rms(read.flatten(-2), self.eps).view_as(read)"),
+        *(LINEAR, PREFILL, SCALED_AND_GATED),
+        *("unit_rms(wide(read), eps)", "unit_rms(read.flatten(-2), eps).view_as(read)"),
         red="kda_gated",
     ),
     fault(
@@ -90,19 +92,19 @@ MIXES = (
     fault(
         "sources are scored as they are",
         *(K3, PREFILL, MIX),
-        *("unit_rms(wide(sources), self.eps)", "wide(sources)"),
+        *("unit_rms(wide(sources), eps)", "wide(sources)"),
         red="res_keys",
     ),
     fault(
         "sources are scored with the epsilon of the latent norms",
         *(K3, DECODE, MIX),
-        *("self.eps", "1e-6"),
+        *("wide(sources), eps", "wide(sources), 1e-6"),
         red="res_keys",
     ),
     fault(
         "the norm's weight is left out of the query",
         *(K3, PREFILL, MIX),
-        *("wide(self.norm.weight) * wide(self.proj", "wide(self.proj"),
+        *("wide(norm_weight) * wide(proj_weight)", "wide(proj_weight)"),
         red="res_query",
     ),
     fault(
@@ -302,13 +304,13 @@ ROWS = (
     fault(
         "every sequence of a batch goes on from the first one's memory",
         *(K3, DECODE, "kda:KimiDeltaAttention.forward"),
-        *("state = kept.recurrent", "state = kept.recurrent[:1].expand_as(kept.recurrent)"),
+        *("else kept.recurrent", "else kept.recurrent[:1].expand_as(kept.recurrent)"),
         red="padded_is_unpadded",
     ),
     fault(
         "every sequence of a batch goes on from the last one's memory",
         *(LINEAR, DECODE, "kda:KimiDeltaAttention.forward"),
-        *("state = kept.recurrent", "state = kept.recurrent[-1:].expand_as(kept.recurrent)"),
+        *("else kept.recurrent", "else kept.recurrent[-1:].expand_as(kept.recurrent)"),
         red="padded_is_unpadded",
     ),
     fault(

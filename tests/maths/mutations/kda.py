@@ -76,13 +76,13 @@ MIXER = (
     fault(
         "keys keep their length",
         *(K3, DECODE, FORWARD),
-        *("self.k(unit_length(wide(self.by_head(k))))", "self.k(wide(self.by_head(k)))"),
+        *("self.k(unit_length(wide(k)))", "self.k(wide(k))"),
         red="kda_k",
     ),
     fault(
         "values are brought to unit length",
         *(K3, PREFILL, FORWARD),
-        *("self.v(wide(self.by_head(v)))", "self.v(unit_length(wide(self.by_head(v))))"),
+        *("self.v(wide(v))", "self.v(unit_length(wide(v)))"),
         red="kda_v",
     ),
     fault(
@@ -336,32 +336,32 @@ CHUNKS = (
 CONVOLUTIONS = (
     fault(
         "all but the oldest column are read one position too early",
-        *(K3, PREFILL, "conv:ShortConvolution.over_all_rows"),
+        *(K3, PREFILL, "conv:over_all_rows"),
         *("columns[:, 1 + w : 1 + w + pos]", "columns[:, w : w + pos]"),
         red="kda_convolved",
     ),
     fault(
         "the convolution has no SiLU",
-        *(LINEAR, PREFILL, "conv:ShortConvolution.forward"),
+        *(LINEAR, PREFILL, "conv:short_convolution"),
         *("F.silu(total)", "total"),
         red="kda_convolved",
     ),
     fault(
         "a further part of a prompt forgets the columns before it",
         *(K3, PREFILL, "conv:ShortConvolution.forward"),
-        *("torch.cat([state.mT, raw], dim=1)", "torch.cat([0 * state.mT, raw], dim=1)"),
+        *("weight, state, rows.lengths", "weight, 0 * state, rows.lengths"),
         red="split_is_whole",
     ),
     fault(
         "the columns kept are one too early",
-        *(LINEAR, PREFILL, "conv:ShortConvolution.last_columns"),
-        *("columns[:, -self.lag :]", "columns[:, -self.lag - 1 : -1]"),
+        *(LINEAR, PREFILL, "conv:last_columns"),
+        *("columns[:, -lag:]", "columns[:, -lag - 1 : -1]"),
         red="kda_conv_state",
     ),
     fault(
         "the columns kept of a padded row are one too early",
-        *(K3, PREFILL, "conv:ShortConvolution.last_columns"),
-        *("rows.lengths[:, None] +", "rows.lengths[:, None] - 1 +"),
+        *(K3, PREFILL, "conv:last_columns"),
+        *("lengths[:, None] +", "lengths[:, None] - 1 +"),
         red="padded_is_unpadded",
     ),
     fault(

@@ -130,7 +130,7 @@ ATTENTION = (
     fault(
         "scores are not scaled",
         *(LINEAR, PREFILL, ATTEND),
-        *("q @ k.mT * self.scale", "q @ k.mT"),
+        *("q @ k.mT * scale", "q @ k.mT"),
         red="mla_scores mla_absorbed",
     ),
     fault(
@@ -142,25 +142,25 @@ ATTENTION = (
     fault(
         "there is no mask",
         *(K3, PREFILL, ATTEND),
-        *("rows.visible is not None", "False"),
+        *("visible is not None", "False"),
         red="mla_masked",
     ),
     fault(
         "a query does not see its own key",
-        *(K2, PREFILL, "rows:Rows.visible"),
-        *("causal = src <=", "causal = src <"),
+        *(K2, PREFILL, "rows:visible_keys"),
+        *("causal = column <=", "causal = column <"),
         red="mla_masked",
     ),
     fault(
         "a query sees the key after its own",
-        *(LINEAR, PREFILL, "rows:Rows.visible"),
-        *("causal = src <=", "causal = src - 1 <="),
+        *(LINEAR, PREFILL, "rows:visible_keys"),
+        *("causal = column <=", "causal = column - 1 <="),
         red="mla_masked mla_absorbed",
     ),
     fault(
         "a further part of a prompt sees as if nothing stood before it",
-        *(K3, PREFILL, "rows:Rows.visible"),
-        *("torch.arange(self.past, self.past + self.pos", "torch.arange(0, self.pos"),
+        *(K3, PREFILL, "rows:visible_keys"),
+        *("torch.arange(src - pos, src", "torch.arange(0, pos"),
         red="split_is_whole",
     ),
     fault(
@@ -185,7 +185,7 @@ ATTENTION = (
     fault(
         "the fused attention scales by its own rule",
         *(K2, PREFILL, "mla:KimiMLAAttention.fused"),
-        *("is_causal=True, scale=self.scale", "is_causal=True"),
+        *("is_causal=True, scale=scale", "is_causal=True"),
         red="mla_read mla_absorbed",
         constants=SHORT,
     ),
@@ -199,7 +199,7 @@ ATTENTION = (
     fault(
         "the fused attention of a decoded token is not scaled",
         *(LINEAR, DECODE, "mla:KimiMLAAttention.fused"),
-        *("rows.visible, scale=self.scale", "rows.visible, scale=1.0"),
+        *("visible, scale=scale", "visible, scale=1.0"),
         red="mla_read",
         constants={"mla:EXPLICIT_KEYS": 2},
     ),

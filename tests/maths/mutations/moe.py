@@ -3,7 +3,8 @@
 from tests.maths.mutations.fault import DECODE, K2, K3, LINEAR, PREFILL, fault
 
 ROUTER = "moe:KimiMoEGate.forward"
-GROUPS = "moe:KimiMoEGate.best_groups_only"
+CHOOSE = "moe:KimiMoEGate.choose"
+GROUPS = "moe:best_groups_only"
 SPARSE = "moe:KimiSparseMoE.forward"
 EXPERTS = "moe:Experts.forward"
 GROUPED = {"num_expert_group": 3, "topk_group": 2}
@@ -11,62 +12,62 @@ GROUPED = {"num_expert_group": 3, "topk_group": 2}
 ROUTING = (
     fault(
         "router scores are a softmax",
-        *(K3, PREFILL, ROUTER),
+        *(K3, PREFILL, CHOOSE),
         *("logits.sigmoid()", "logits.softmax(-1)"),
         red="moe_scores",
     ),
     fault(
         "the bias enters the mixing weights",
-        *(LINEAR, PREFILL, ROUTER),
+        *(LINEAR, PREFILL, CHOOSE),
         *("scores.gather(-1, chosen)", "for_choice.gather(-1, chosen)"),
         red="moe_chosen_weight",
     ),
     fault(
         "the bias does not decide who is chosen",
-        *(K2, PREFILL, ROUTER),
+        *(K2, PREFILL, CHOOSE),
         *("for_choice.topk(", "scores.topk("),
         red="moe_chosen",
     ),
     fault(
         "the bias is taken off",
-        *(K3, DECODE, ROUTER),
-        *("scores + wide(self.e_score", "scores - wide(self.e_score"),
+        *(K3, DECODE, CHOOSE),
+        *("scores + wide(bias)", "scores - wide(bias)"),
         red="moe_scores_for_choice",
     ),
     fault(
         "mixing weights are not renormalized",
-        *(K3, PREFILL, ROUTER),
-        *("if self.renormalize and self.top > 1:", "if False:"),
+        *(K3, PREFILL, CHOOSE),
+        *("if renormalize and top > 1:", "if False:"),
         red="moe_chosen_weight moe_weights_sum",
     ),
     fault(
         "mixing weights are not scaled",
-        *(K2, DECODE, ROUTER),
-        *("weight * self.scale", "weight"),
+        *(K2, DECODE, CHOOSE),
+        *("weight * scale", "weight"),
         red="moe_chosen_weight moe_weights_sum",
     ),
     fault(
         "mixing weights are normalized over all experts",
-        *(LINEAR, DECODE, ROUTER),
+        *(LINEAR, DECODE, CHOOSE),
         *("weight.sum(-1, keepdim=True)", "scores.sum(-1, keepdim=True)"),
         red="moe_chosen_weight",
     ),
     fault(
         "the least fitting experts are chosen",
-        *(LINEAR, PREFILL, ROUTER),
-        *("topk(self.top, dim=-1)", "topk(self.top, dim=-1, largest=False)"),
+        *(LINEAR, PREFILL, CHOOSE),
+        *("topk(top, dim=-1)", "topk(top, dim=-1, largest=False)"),
         red="moe_chosen",
     ),
     fault(
         "the best expert is chosen twice",
-        *(K2, DECODE, ROUTER),
-        *("dim=-1).indices)", "dim=-1).indices[..., :1].expand(-1, -1, self.top))"),
+        *(K2, DECODE, CHOOSE),
+        *("topk(top, dim=-1).indices", "topk(top, dim=-1).indices[..., :1].expand(-1, -1, top)"),
         red="moe_chosen",
     ),
     fault(
         "weights go to the chosen in reverse",
         *(K3, DECODE, ROUTER),
-        *("Chosen(chosen, ", "Chosen(chosen.flip(-1), "),
+        *("Chosen(self.chosen(chosen), ", "Chosen(self.chosen(chosen).flip(-1), "),
         red="moe_expert_hidden",
     ),
     fault(
@@ -78,21 +79,21 @@ ROUTING = (
     fault(
         "a group counts by its best expert",
         *(K3, PREFILL, GROUPS),
-        *("groups.topk(2, dim=-1).values.sum(-1)", "groups.amax(-1)"),
+        *("by_group.topk(2, dim=-1).values.sum(-1)", "by_group.amax(-1)"),
         red="moe_chosen",
         changes=GROUPED,
     ),
     fault(
         "groups are not looked at",
-        *(K3, PREFILL, ROUTER),
-        *("if self.groups > 1:", "if False:"),
+        *(K3, PREFILL, CHOOSE),
+        *("if groups > 1:", "if False:"),
         red="moe_chosen",
         changes=GROUPED,
     ),
     fault(
         "the weakest groups are kept",
         *(K3, DECODE, GROUPS),
-        *("topk(self.top_groups, dim=-1)", "topk(self.top_groups, dim=-1, largest=False)"),
+        *("topk(kept, dim=-1)", "topk(kept, dim=-1, largest=False)"),
         red="moe_chosen",
         changes=GROUPED,
     ),
@@ -105,7 +106,7 @@ ROUTING = (
     ),
     fault(
         "the renormalization has no epsilon",
-        *(LINEAR, PREFILL, ROUTER),
+        *(LINEAR, PREFILL, CHOOSE),
         *(" + SUM_EPS", ""),
         missed="sigmoids do not sum to zero, and next to their sum the epsilon rounds away",
     ),
@@ -247,7 +248,7 @@ LAYERS = (
     ),
     fault(
         "the configured cap of SiTU is not read",
-        *(K3, DECODE, "situ:activation"),
+        *(K3, DECODE, "situ:caps"),
         *("beta = 1.0 if config.activation_situ_beta is None else", "beta = 1.0 if True else"),
         red="mlp_activated moe_expert_hidden",
     ),

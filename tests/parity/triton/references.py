@@ -9,7 +9,7 @@ from model.attn_res import AttnResidual
 from model.mla import KimiMLAAttention
 from model.moe import Experts, KimiMoEGate
 from model.presets import tiny_k2, tiny_k3
-from model.rows import Rows
+from model.rows import visible_keys
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -28,10 +28,8 @@ def frozen(x: Tensor) -> nn.Parameter:
 def mix_of_sources(
     residual: Tensor, bank: Tensor, norm: Tensor, proj: Tensor, eps: float
 ) -> Tensor:
-    config = replace(tiny_k3(), hidden_size=residual.shape[-1], rms_norm_eps=eps)
-    layer = AttnResidual(config)
-    layer.norm.weight, layer.proj.weight = frozen(norm), frozen(proj[None])
-    return layer(wide(residual), wide(bank))
+    layer = AttnResidual(tiny_k3())
+    return layer.read_sources(wide(residual), wide(bank), wide(norm), wide(proj), eps)
 
 
 def chosen_by(
@@ -44,24 +42,17 @@ def chosen_by(
     renormalize: bool = True,
     scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Experts in ascending order and their weights, `[…, choice]`.
-
-    The router multiplies by a unit matrix, so that its logits are those given.
-    """
-    E = logits.shape[-1]
-    config = replace(
-        tiny_k3(),
-        hidden_size=E,
-        num_experts=E,
-        num_experts_per_token=top,
-        num_expert_group=groups,
-        topk_group=top_groups,
-        moe_renormalize=renormalize,
-        routed_scaling_factor=scale,
+    """Experts in ascending order and their weights, `[…, choice]`."""
+    chosen = KimiMoEGate(tiny_k3()).choose(
+        wide(logits),
+        wide(bias),
+        top=top,
+        groups=groups,
+        top_groups=top_groups,
+        renormalize=renormalize,
+        scale=scale,
     )
-    gate = KimiMoEGate(config)
-    gate.weight, gate.e_score_correction_bias = frozen(torch.eye(E)), frozen(bias)
-    return by_index(*gate(wide(logits)))
+    return by_index(*chosen)
 
 
 def by_index(expert: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,18 +92,14 @@ def attention(
 
     A query that sees no key reads zero here, where a softmax of nothing is not a number.
     """
-    B, H, T, _ = q.shape
+    _, H, T, _ = q.shape
     P = k.shape[2]
     layer = KimiMLAAttention(replace(tiny_k2(), num_attention_heads=H))
-    layer.scale = scale
-    lengths = past_real = None
-    if real is not None:
-        lengths, past_real = real[:, P - T :].sum(1).cpu(), real[:, : P - T].cpu()
-    rows = Rows(B, T, P - T, torch.device("cpu"), lengths, past_real)
     q, k, v = wide(q), wide(k), wide(v)
-    read = layer.attend(q, k, v, rows)
+    real = None if real is None else real.cpu()
+    read = layer.attend(q, k, v, scale, real)
     scores = q @ k.mT * scale
-    if rows.visible is not None:
-        scores = scores.masked_fill(~rows.visible, float("-inf"))
+    if (visible := visible_keys(T, P, real, q.device)) is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
     lse = scores.logsumexp(-1)
     return read.masked_fill(lse.isneginf()[..., None], 0.0), lse

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.short_conv import short_convolution
-from model.conv import ShortConvolution
-from model.rows import Rows
+from model import conv
 from tests.parity.triton.closeness import assert_near
 from tests.parity.triton.guards import Guards
 from tests.parity.triton.properties import drawn_often
-from tests.parity.triton.references import drawn, frozen, wide
+from tests.parity.triton.references import drawn, wide
 
 LENGTHS = (1, 2, 3, 4, 15, 16, 17, 63, 64, 65, 130)
 
@@ -20,11 +19,8 @@ LENGTHS = (1, 2, 3, 4, 15, 16, 17, 63, 64, 65, 130)
 def reference(
     x: Tensor, weight: Tensor, state: Tensor, lengths: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    conv = ShortConvolution(*weight.shape)
-    conv.weight = frozen(weight[:, None])
     lengths = None if lengths is None else lengths.cpu()
-    rows = Rows(*x.shape[:2], 0, torch.device("cpu"), lengths, None)
-    return conv(wide(x), wide(state), rows)
+    return conv.short_convolution(wide(x), wide(weight), wide(state), lengths)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
