@@ -19,6 +19,8 @@ from model.catalog import SourceLines, source_of
 LONGEST = 48
 """A longer stretch of ours is cut to the lines around the hits."""
 AROUND = 6
+_WORDS = ('<span class="c', '<span class="s')
+"""Comments and texts, in which a name is a word like any other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,9 +226,10 @@ def _with_symbols(html: str, identifiers: Mapping[str, Symbol]) -> str:
     names = "|".join(sorted(map(re.escape, identifiers), key=len, reverse=True))
     pieces = re.split(r"(<[^>]+>)", html)
     pattern = re.compile(rf"(?<!\w)(?:self\.)?({names})(?!\w)")
+    before = ["", *pieces]
     return "".join(
         piece
-        if piece.startswith("<")
+        if piece.startswith("<") or tag.startswith(_WORDS)
         else pattern.sub(lambda m: f"<span {attributes(identifiers[m[1]])}>{m[0]}</span>", piece)
-        for piece in pieces
+        for tag, piece in zip(before, pieces, strict=False)
     )

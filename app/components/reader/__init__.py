@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 SCRIPTS = tuple(sorted(path.name for path in (HERE / "js").glob("*.js")))
 """Joined into one module in the order of their numbers: a component's script cannot import."""
 
-Mount = Literal["outline", "tree", "bar", "above", "below"]
+Mount = Literal["outline", "tree", "bar", "above", "below", "kernels"]
 
 
 def joined_script() -> str:
@@ -48,9 +48,10 @@ _part = component(
 def reader(mount: Mount, payload: bytes | None = None, *, key: str | None = None) -> None:
     """Mount one part of the reader.
 
-    `payload` is what `app.reader.payload.packed` (for "outline") or `app.reader.font.packed` (for
-    "below") gives; the parts talk to one another in the browser. `key` must not change between
-    reruns, or the part is set up anew. The mount "outline" brings the script of all.
+    `payload` is what `app.reader.payload.packed` (for "outline"), `app.reader.font.packed` (for
+    "below") or `app.reader.kernel_payload.packed` (for "kernels") gives; the parts talk to one
+    another in the browser. `key` must not change between reruns, or the part is set up anew. The
+    mount "outline" brings the script of all.
     """
     draw = _reader if mount == "outline" else _part
     draw(data=payload or {"mount": mount}, key=key or f"reader-{mount}")

@@ -1,0 +1,95 @@
+"""A kernel on the run of the page: how far its results are from the equations in float64."""
+
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from annotations.kernel import Kernel
+from app.panels.html import draw
+from app.panels.live_data import spot_of
+from app.panels.reader_id import reader_id
+from app.panels.waiting import await_ticket
+from app.place import Place
+from app.run_kernel import MOST_POSITIONS, Outcome, ask, bench, refusal
+from app.run_reading import source_words
+from app.runs import RunStore
+from app.state import Selection
+
+TITLE = "The kernel on this run"
+ASKED = "kernel-asked"
+LEAD = (
+    "The kernel takes what this run captured, and float64 takes the same values. On a machine "
+    "without a GPU it runs in Triton's interpreter, in a process of its own, for up to "
+    f"{MOST_POSITIONS} positions."
+)
+
+
+@st.fragment
+def kernel_panel(
+    kernel: Kernel, selection: Selection, place: Place, run: Any, store: RunStore
+) -> None:
+    """Draw the comparison; it is made when a reader asks for it."""
+    spot = spot_of(place.node, place.entry.instance or None, place.layer, selection, run)
+    where = f"layer {place.layer}" if place.layer is not None else "outside the layers"
+    draw(
+        "section.html",
+        title=TITLE,
+        register=f"{source_words(run)}, {where}",
+        run=run.run_id,
+        lead=LEAD,
+    )
+    if said := refusal(kernel.id, run, spot.step):
+        _say("Not run", said)
+        return
+    key = f"{run.run_id} {kernel.id} {place.path} {spot.step}"
+    slot = st.empty()
+    if st.session_state.get(ASKED) != key:
+        if not slot.button("Run the kernel", key="kernel-run", type="secondary"):
+            return
+        st.session_state[ASKED] = key
+        slot.empty()
+    outcome = _outcome(kernel.id, place.path, spot.step, run, store, slot)
+    if outcome is not None:
+        _show(outcome)
+
+
+def _outcome(
+    kernel: str, path: str, step: int, run: Any, store: RunStore, slot: DeltaGenerator
+) -> Outcome | None:
+    """What came back; None after saying why nothing did."""
+    whole = run
+    if run.model is None:
+        whole = _waited(store.completed(run, reader_id()), store, slot, "values")
+    if whole is None:
+        return None
+    return _waited(ask(kernel, whole, path, step, reader_id()), bench(), slot, "kernel")
+
+
+def _waited(ticket: Any, store: RunStore, slot: DeltaGenerator, what: str) -> Any | None:
+    await_ticket(ticket, store, reader_id(), slot, what)
+    if ticket.state == "done":
+        return ticket.result()
+    st.session_state.pop(ASKED, None)
+    _say("Not run", ticket.error or "The kernel was stopped. Open the page again to ask anew.")
+    return None
+
+
+def _say(title: str, sentence: str) -> None:
+    draw("state.html", kind="failed", title=title, sentence=sentence, share=0)
+
+
+def _show(outcome: Outcome) -> None:
+    rows = [
+        {
+            "title": row.name,
+            "where": " × ".join(f"{size:,}" for size in row.shape),
+            "error": row.error,
+            "tolerance": row.tolerance,
+            "passed": row.passed,
+            "exact": False,
+        }
+        for row in outcome.rows
+    ]
+    draw("proof.html", rows=rows, more=())
+    draw("kernel_outcome.html", outcome=outcome)
