@@ -207,10 +207,14 @@ def _unknown(shown: list[str], model: str, world: World) -> Iterator[str]:
 
 def _numbers(node: Node, text: str, world: World) -> Iterator[str]:
     """Digits that a sentence types instead of naming a fact."""
+    for number in typed_numbers(text):
+        if f"{node.id}: {number}" not in world.exceptions:
+            yield f"the number {number} is typed in {text[:40]!r}…; name a fact, or list it"
+
+
+def typed_numbers(text: str) -> list[str]:
+    """Digits that stand in a sentence itself, names, dtypes and indices apart."""
     words = _NAMES.sub(" ", plain(text))
     typed = re.findall(r"\d[\d.,]*", words)
     typed += [d for tex in maths(text) for d in re.findall(r"\d+", _INDEX.sub(" ", tex))]
-    for number in typed:
-        number = number.rstrip(".,")
-        if f"{node.id}: {number}" not in world.exceptions:
-            yield f"the number {number} is typed in {text[:40]!r}…; name a fact, or list it"
+    return [number.rstrip(".,") for number in typed]

@@ -6,7 +6,7 @@ from app import place, state, theme
 from app.components.bridge import bridge
 from app.components.reader import reader
 from app.panels.prompt import place_pickers, prompt_form
-from app.reader import font, payload
+from app.reader import compare_page, font, payload
 from app.runs import shared_store
 from app.views.memory_live import memory_live
 from app.views.node_live import node_live
@@ -29,7 +29,9 @@ def main() -> None:
         reader("tree")
     with st.container(key="bar"):
         reader("bar")
-    reader("above")
+    compare_page.make_soon(payload.fingerprint())
+    compared = selection.view == "compare"
+    reader("above", compare_page.packed(*selection.pair) if compared else None)
     if selection.notices:
         with st.container(key="notices"):
             st.text("\n".join(selection.notices))
@@ -44,6 +46,9 @@ def main() -> None:
             proofs_live(selection, nodes, store)
         elif selection.view == "memory":
             memory_live(selection, store)
+        elif compared:
+            # nothing of it has run
+            bridge(run=None, key="bridge-run")
         else:
             half = node_live if selection.view == "node" else overview_live
             half(selection, spot, nodes, store)

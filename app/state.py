@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from annotations.changes import PAIRS, Pair
 from app.models import readable
 from app.sources import BUILT_IN, sources
 
@@ -12,14 +13,15 @@ Default = TypeVar("Default", int, None)
 Choice = TypeVar("Choice", bound=str)
 Look = Literal["tensors", "decay", "residual", "router"]
 
-VIEWS = ("overview", "node", "weights", "proofs", "memory")
+VIEWS = ("overview", "node", "compare", "weights", "proofs", "memory")
 LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
 """What the page of weights shows: chosen tensors, or one of the ready-made views."""
 PHASES = ("prefill", "decode")
 LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
+DEFAULT_PAIR: Pair = ("k2", "k3")
 EXAMPLE_NODE = "mla/kv_cache"
-READERS = ("view", "model", "node", "at", "layer", "phase")
+READERS = ("view", "model", "node", "at", "layer", "phase", "from", "to")
 """Parameters whose faults the reader, in the browser, has already spoken of."""
 
 
@@ -29,6 +31,8 @@ class Selection:
 
     view: str = "overview"
     model: str = "k3"
+    pair: Pair = DEFAULT_PAIR
+    """The two models that are compared, the older first."""
     source: str = BUILT_IN[0]
     node: str = EXAMPLE_NODE
     at: str | None = None
@@ -107,6 +111,13 @@ class _Reader:
         return None
 
 
+def _pair(parameters: Mapping[str, str]) -> Pair:
+    """The models of `from` and `to`, put in order; the usual pair where they are none."""
+    asked = parameters.get("from", DEFAULT_PAIR[0]), parameters.get("to", DEFAULT_PAIR[1])
+    either = (asked, asked[::-1])
+    return next((pair for pair in PAIRS if pair in either), DEFAULT_PAIR)
+
+
 def _shown(asked: str) -> str:
     """What was asked, quoted, cut in the middle and without control characters."""
     printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in asked)
@@ -134,6 +145,7 @@ def selection(parameters: Mapping[str, str]) -> Selection:
     return Selection(
         view=view,
         model=read.choice("model", readable(parameters.get("model", "")), "k3"),
+        pair=_pair(parameters),
         source=read.choice("source", tuple(sources()), BUILT_IN[0]),
         node=read.text("node", r"[\w./-]+", 120) or EXAMPLE_NODE,
         at=read.text("at", r"[\w.]+", 120),

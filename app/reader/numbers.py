@@ -10,6 +10,7 @@ from model.cost import Phase, coefficients
 
 DEFAULT_CONTEXT = 4_096
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+FLOP_UNITS = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 Count = Callable[[int, int, Phase], int | float]
 """A size as a function of batch, positions and phase."""
@@ -99,7 +100,23 @@ def show_short(value: int | float) -> str:
     return show_int(value)
 
 
-SHOW = {"int": show_int, "bytes": show_bytes, "short": show_short}
+def show_flops(value: int | float) -> str:
+    """208 GFLOP: three digits, whatever the size."""
+    unit = 0
+    while value >= 1000 and unit < len(FLOP_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    digits = 0 if unit == 0 or value >= 100 else 1 if value >= 10 else 2
+    text = str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    return f"{text}\u00a0{FLOP_UNITS[unit]}FLOP"
+
+
+def show_times(value: int | float) -> str:
+    """2.71 times, as the browser says it of a ratio."""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f} times"
+
+
+SHOW = {"int": show_int, "bytes": show_bytes, "short": show_short, "flops": show_flops}
 
 
 def span(made: Formula, fmt: str = "int", *, live_class: str = "") -> Markup:
@@ -111,3 +128,13 @@ def span(made: Formula, fmt: str = "int", *, live_class: str = "") -> Markup:
     return Markup('<span class="{}" data-f="{}" data-b="{}" data-fmt="{}">{}</span>').format(
         classes, made.text(), made.degree, fmt, text
     )
+
+
+def ratio(over: Formula, under: Formula) -> Markup:
+    """How many times the second number the first is, following the rule where either does."""
+    text = show_times(over.at() / under.at())
+    if over.constant and under.constant:
+        return Markup('<span class="ks-num">{}</span>').format(text)
+    return Markup(
+        '<span class="ks-num" data-f="{}" data-over="{}" data-b="{}" data-fmt="times">{}</span>'
+    ).format(over.text(), under.text(), over.degree, text)

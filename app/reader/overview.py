@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from annotations.node import MODELS
+from annotations.changes import PAIRS, Pair
 from annotations.outline import Entry
-from app.models import long_name_of, name_of
+from app.models import config_of, long_name_of, name_of
 from app.reader.context import Reading
 from app.reader.numbers import Formula, formula, show_int, span
 from app.reader.render import render
 from app.reader.words import node_link, title
+from model.config import KimiConfig
 from model.cost import fact, kept, layer_total
 from model.cost_kept import Kind
 
@@ -68,22 +69,12 @@ class Overview:
                 ("Active for a token", "active_parameters"),
             )
         ]
-        found.append(OverviewFact(label="Layers", value=self._layers()))
+        found.append(OverviewFact(label="Layers", value=layer_kinds(self.reading.config)))
         for kind, mixer, label in _KEPT:
             if mixer in config.mixers:
                 size = _total(self.reading, kind)
                 found.append(OverviewFact(label=label, value=span(size, "bytes")))
         return found
-
-    def _layers(self) -> Markup:
-        mixers = self.reading.config.mixers
-        counts = [("kda", "KDA", "state"), ("mla", "MLA", "key")]
-        parts = [
-            Markup('<span class="stream-{}">{} {}</span>').format(stream, mixers.count(mixer), word)
-            for mixer, word, stream in counts
-            if mixer in mixers
-        ]
-        return Markup(" + ").join(parts)
 
     @property
     def examples(self) -> list[Markup]:
@@ -112,11 +103,11 @@ class Overview:
             ),
             Way(
                 title="Compare",
-                text="The same part in another model: sizes, equations and what changes.",
+                text="Two models part by part: what stayed, what changed and why, and its cost.",
                 links=tuple(
-                    (self._model_link(other), self._layer_counts(other))
-                    for other in MODELS
-                    if other != self.reading.model
+                    (self._pair_link(pair), self._layer_counts(pair))
+                    for pair in PAIRS
+                    if self.reading.family in pair
                 )
                 + tuple(
                     (self._link(entry, "Memory against context"), "1 … " + self._longest())
@@ -129,14 +120,16 @@ class Overview:
     def _longest(self) -> str:
         return show_int(self.reading.config.max_position_embeddings)
 
-    def _model_link(self, model: str) -> Markup:
+    def _pair_link(self, pair: Pair) -> Markup:
+        older, newer = pair
         return Markup(
-            '<a href="?model={}&amp;view=overview" data-switch="{}">{} and {}</a>'
-        ).format(model, model, self.reading.name, name_of(model))
+            '<a href="?view=compare&amp;from={}&amp;to={}" data-view="compare" data-from="{}" '
+            'data-to="{}">{} → {}</a>'
+        ).format(older, newer, older, newer, name_of(older), name_of(newer))
 
-    def _layer_counts(self, other: str) -> str:
-        theirs = Reading(other, self.reading.nodes).config.num_hidden_layers
-        return f"{self.reading.config.num_hidden_layers}, {theirs} layers"
+    def _layer_counts(self, pair: Pair) -> str:
+        older, newer = (config_of(model).num_hidden_layers for model in pair)
+        return f"{older}, {newer} layers"
 
     def _entry(self, node: str) -> Entry | None:
         return next((e for e in self.reading.entries if e.node == node), None)
@@ -166,6 +159,19 @@ class Overview:
 
     def html(self) -> str:
         return str(render("overview.html.j2", self))
+
+
+def layer_kinds(config: KimiConfig) -> Markup:
+    """How many layers mix tokens by which means."""
+    counts = [("kda", "KDA", "state"), ("mla", "MLA", "key")]
+    parts = [
+        Markup('<span class="stream-{}">{} {}</span>').format(
+            stream, config.mixers.count(mixer), word
+        )
+        for mixer, word, stream in counts
+        if mixer in config.mixers
+    ]
+    return Markup(" + ").join(parts)
 
 
 def _total(reading: Reading, kind: Kind) -> Formula:

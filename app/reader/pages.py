@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from annotations.changes import PAIRS, Pair
 from annotations.node import GRADES, Node, Source, notes
 from annotations.outline import Entry, breadcrumb
 from app.models import long_name_of, name_of
@@ -218,6 +219,12 @@ class Page:
 
     def _note(self, model: str, html: Markup) -> Note:
         return Note(model=model, node=self.entry.node, title=f"In {name_of(model)}", html=html)
+
+    @property
+    def pairs(self) -> list[tuple[Pair, str]]:
+        """Comparisons of this model with another, in each of which the node has its line."""
+        mine = [pair for pair in PAIRS if self.reading.family in pair]
+        return [(pair, " → ".join(map(name_of, pair))) for pair in mine]
 
     @property
     def numbers(self) -> list[QuotedNumber]:

@@ -144,9 +144,9 @@ def title(reading: Reading, entry: Entry) -> str:
 
 def node_link(model: str, entry: Entry, label: Markup | str) -> Markup:
     at = f"&at={entry.instance}" if entry.instance else ""
-    return Markup('<a href="?model={}&amp;node={}{}" data-node="{}" data-at="{}">{}</a>').format(
-        model, entry.node, at, entry.node, entry.instance, label
-    )
+    return Markup(
+        '<a href="?model={}&amp;node={}{}" data-model="{}" data-node="{}" data-at="{}">{}</a>'
+    ).format(model, entry.node, at, model, entry.node, entry.instance, label)
 
 
 def format_number(value: object, spec: str) -> str:

@@ -5,6 +5,7 @@
  * @property {string} view @property {string} model @property {string} source
  * @property {string} node @property {string} at @property {number} layer
  * @property {"prefill"|"decode"} phase @property {number} context @property {number} batch
+ * @property {string[]} pair the models that are compared, the older first @property {string} show
  */
 
 /**
@@ -19,10 +20,10 @@
 // on window, since the joined module may be loaded under more than one blob address
 const KS = /** @type {any} */ (window).__kimiscope ??= {
   payload: null, hash: "", run: null, notices: [], led: null, mounts: new Map(),
-  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1 },
+  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1, pair: ["k2", "k3"], show: "all" },
 };
 
-const VIEWS = ["overview", "node", "weights", "proofs", "memory"];
+const VIEWS = ["overview", "node", "compare", "weights", "proofs", "memory"];
 const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
 const TELL_AFTER = 30;
@@ -34,9 +35,9 @@ function modelName() {
   return models.some((m) => m.id === KS.state.model) ? KS.state.model : KS.payload?.model ?? KS.state.model;
 }
 
-/** The longest context of the model on screen. @returns {number} */
+/** The longest context of the model on screen, or of the two that are compared. @returns {number} */
 function longestContext() {
-  return KS.payload ? KS.payload.max : 1048576;
+  return comparison()?.max ?? (KS.payload ? KS.payload.max : 1048576);
 }
 
 /** A whole number from the address, held between two ends; faults are said in `notices`.
@@ -76,6 +77,8 @@ function readAddress() {
   }
   state.context = wholeNumber(asked.get("context"), "context", 1, longestContext(), Math.min(DEFAULT_CONTEXT, longestContext()), notices);
   state.batch = wholeNumber(asked.get("batch"), "batch", 1, BATCH_LIMIT, 1, notices);
+  state.pair = readPair(asked, notices);
+  state.show = readStanding(asked.get("show"), notices);
   const layer = asked.get("layer");
   state.layer = layer !== null && /^\d{1,6}$/.test(layer) ? Number(layer) : -1;
   KS.notices = notices;
@@ -115,18 +118,22 @@ function tellMounts(what) {
 }
 
 /** Go to a node, the overview, or another view; makes a step in the history.
- * @param {{view?: string, node?: string, at?: string, layer?: number|null}} target */
+ * @param {{view?: string, node?: string, at?: string, model?: string, layer?: number|null}} target */
 function goTo(target) {
   const changes = /** @type {Record<string, string|number|null>} */ ({ view: target.view ?? null, node: target.node ?? null, at: target.at ?? null });
   if (target.layer !== undefined) changes.layer = target.layer;
   const { view, node, at } = KS.state;
-  const same = view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
+  const same = (target.model ?? modelName()) === modelName() && view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
   if (same) { scrollToTop(); return; }
   KS.led = null;
   changes.head = changes.token = null;
+  const other = target.model !== undefined && target.model !== modelName();
+  if (other) changes.model = target.model ?? null;
   history.pushState({}, "", addressWith(changes));
   readAddress();
-  showPage(true);
+  if (other) bringModel();
+  else showPage(false);
+  scrollToTop();
   tellStreamlit();
 }
 
@@ -165,8 +172,13 @@ function chooseModel(model) {
   history.pushState({}, "", addressWith({ model, head: null, token: null }));
   KS.led = null;
   readAddress();
-  const kept = PAYLOADS.get(model);
+  bringModel();
+  tellStreamlit();
+}
+
+/** The pages of the address's model: those that came before, or they are awaited. */
+function bringModel() {
+  const kept = PAYLOADS.get(KS.state.model);
   if (kept) usePayload(kept.hash, kept.payload);
   else tellMounts("waiting");
-  tellStreamlit();
 }

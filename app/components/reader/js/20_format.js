@@ -30,8 +30,16 @@ function showTimes(value) {
   return `${text} times`;
 }
 
+/** @param {number} value @returns {string} */
+function showFlops(value) {
+  const units = ["", "k", "M", "G", "T", "P", "E", "Z"];
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) { value /= 1000; unit += 1; }
+  return `${value.toFixed(unit === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2)}\u00a0${units[unit]}FLOP`;
+}
+
 /** @type {Record<string, (value: number) => string>} */
-const FORMATS = { int: showInt, bytes: showBytes, short: showShort, times: showTimes, plain: String };
+const FORMATS = { int: showInt, bytes: showBytes, short: showShort, flops: showFlops, times: showTimes, plain: String };
 
 /**
  * c0 + c1·P + c2·P², times batch to a degree, one triple for decode and one for prefill.

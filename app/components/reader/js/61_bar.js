@@ -46,7 +46,7 @@ function mountBar(root) {
   const watch = new ResizeObserver(redraw);
   watch.observe(box);
   const draw = (/** @type {string} */ what) => {
-    if (what === "payload") { slide.max = String(range()); redraw(); }
+    if (what === "payload" || (what !== "numbers" && slide.max !== String(range()))) { slide.max = String(range()); redraw(); }
     const model = root.querySelector("[data-part=model]");
     if (model) model.textContent = KS.payload?.name ?? "";
     numbers();

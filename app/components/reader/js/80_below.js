@@ -7,7 +7,7 @@ function mountBelow(root) {
   let shown = "";
   const draw = (/** @type {string} */ what) => {
     if (!KS.payload || what === "numbers" || what === "waiting") return;
-    const key = [KS.hash, KS.state.view, KS.state.node, currentPlace()].join("|");
+    const key = KS.state.view === "compare" ? comparisonKey() : [KS.hash, KS.state.view, KS.state.node, currentPlace()].join("|");
     if (key !== shown) { shown = key; root.innerHTML = belowHtml(); }
     paintThumbs(root);
     const run = root.querySelector("[data-part=measured]");
@@ -27,7 +27,7 @@ function mountBelow(root) {
 /** @returns {string} */
 function belowHtml() {
   const payload = KS.payload;
-  const foot = `<p class="ks-foot">${payload.foot} <span data-part="measured"></span> <a href="${escapeText(location.search)}" data-part="copy" role="button" aria-live="polite">Copy link</a></p>`;
+  const foot = `<p class="ks-foot">${comparison()?.foot ?? payload.foot} <span data-part="measured"></span> <a href="${escapeText(location.search)}" data-part="copy" role="button" aria-live="polite">Copy link</a></p>`;
   const page = KS.state.view === "node" ? currentPage() : null;
   if (!page) return foot;
   const [before, after] = page.around;

@@ -28,7 +28,8 @@ function listenToPage() {
     readAddress();
     const moved = node !== KS.state.node || at !== KS.state.at || view !== KS.state.view;
     if (model !== KS.state.model && modelName() !== KS.payload?.model) tellMounts("waiting");
-    showPage(moved);
+    // a part of a comparison opens and closes where it stands
+    showPage(moved && (view !== "compare" || KS.state.view !== view));
     tellMounts("numbers");
   };
   // our own notice to Streamlit is not trusted; a real step through the history is
@@ -56,8 +57,9 @@ function followLink(event) {
   const { node, at, view, scroll, switch: model } = /** @type {HTMLElement} */ (link).dataset;
   if (scroll) document.querySelector(`.ks [data-section="${CSS.escape(scroll)}"]`)?.scrollIntoView();
   else if (model) chooseModel(model);
+  else if (view === "compare") goToComparison(/** @type {HTMLElement} */ (link).dataset);
   else if (view) goTo({ view });
-  else goTo({ node: node ?? "", at: at ?? "" });
+  else goTo({ node: node ?? "", at: at ?? "", model: /** @type {HTMLElement} */ (link).dataset.model });
 }
 
 /** On a phone the sidebar lies over the page: a link in it closes it. @param {Element} link */

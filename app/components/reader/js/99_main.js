@@ -59,6 +59,7 @@ export default function reader({ data, parentElement }) {
     if (!bytes) return;
     const { hash, body } = readHeader(bytes);
     if (name === "outline") takePayload(hash, body);
+    else if (name === "above") takeComparison(hash, body);
     else takeFont(body);
   };
   root.classList.add(`ks-${name}`);
