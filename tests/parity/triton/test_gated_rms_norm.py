@@ -2,12 +2,15 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.gated_rms_norm import gated_rms_norm
 from model import norm
 from tests.parity.triton.closeness import assert_near
 from tests.parity.triton.guards import Guards
+from tests.parity.triton.properties import drawn_often
 from tests.parity.triton.references import drawn, wide
 
 EPS = 1e-5
@@ -70,3 +73,22 @@ def test_no_rows_are_no_rows(guards: Guards):
 def test_a_gate_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"gate is \(2, 8\), not \(2, 3, 8\)"):
         gated_rms_norm(torch.ones(2, 3, 8), torch.ones(2, 8), torch.ones(8), EPS)
+
+
+@drawn_often
+@given(
+    seed=st.integers(0, 10**6),
+    rows=st.integers(1, 40),
+    heads=st.integers(1, 5),
+    V=st.integers(1, 130),
+    scale=st.sampled_from([0.01, 1.0, 10.0]),
+)
+def test_any_read_and_gate_equal_the_model(seed, rows, heads, V, scale, guards: Guards):
+    read, gate = (guards.copy(scale * drawn(rows, heads, V, seed=seed + s)) for s in (0, 1))
+    weight = guards.copy(drawn(V, seed=seed + 2))
+    y = gated_rms_norm(read, gate, weight, EPS)
+    assert_near(y, reference(read, gate, weight))
+    # no head and no row sees another
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed)).to(read.device)
+    moved = (guards.copy(x[order].flip(1)) for x in (read, gate))
+    assert torch.equal(gated_rms_norm(*moved, weight, EPS), y[order].flip(1))

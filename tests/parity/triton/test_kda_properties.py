@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.kda_chunk import kda_prefill
+from kernels.kda_step import kda_step
 from tests.parity.triton.closeness import assert_near
 from tests.parity.triton.guards import Guards
 from tests.parity.triton.kda_references import GATES, draw, reference
@@ -67,4 +68,24 @@ def test_any_gate_and_any_scale_equal_the_recurrence(pos, scale, rate, bound, se
     read, state = kda_prefill(**held)
     wanted, kept = reference(held)
     assert_near(read, wanted)
+    assert_near(state, kept)
+
+
+@drawn_often
+@given(
+    pos=st.integers(1, 5),
+    widths=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    bound=st.sampled_from(list(GATES.values())),
+    seed=st.integers(0, 999),
+)
+def test_any_number_of_steps_is_the_prompt_of_as_many_rows(
+    pos, widths, bound, seed, guards: Guards
+):
+    whole = draw(pos, heads=1, widths=widths, bound=bound, seed=seed).guarded(guards)
+    wanted, kept = kda_prefill(**whole)
+    state = whole["state"]
+    for t in range(pos):
+        row = {name: whole[name][:, t : t + 1] for name in ROWS}
+        read, state = kda_step(**whole | row | {"state": state})
+        assert_near(read, wanted[:, t : t + 1])
     assert_near(state, kept)

@@ -2,12 +2,15 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.rms_norm import rms_norm
 from model.norm import unit_rms
 from tests.parity.triton.closeness import assert_near
 from tests.parity.triton.guards import Guards
+from tests.parity.triton.properties import drawn_often
 
 EPS = 1e-5
 SHAPES = [
@@ -82,3 +85,18 @@ def test_wrong_operands_are_named_all_at_once():
         rms_norm(torch.ones(2, 60), torch.ones(61), EPS)
     with pytest.raises(ValueError, match="the last axis of x is not contiguous"):
         rms_norm(torch.ones(60, 2).mT, torch.ones(60), EPS)
+
+
+@drawn_often
+@given(
+    seed=st.integers(0, 10**6),
+    rows=st.integers(1, 70),
+    D=st.integers(1, 130),
+    power=st.integers(-6, 6),
+)
+def test_any_row_comes_out_at_unit_size_whatever_its_own(seed, rows, D, power, guards: Guards):
+    x, weight = drawn(rows, D, seed=seed), guards.copy(drawn(D, seed=seed + 1))
+    scaled = guards.copy(x * 2.0**power)
+    assert_near(rms_norm(scaled, weight, EPS), reference(scaled, weight))
+    # without an epsilon a power of two cancels exactly, row by row
+    assert torch.equal(rms_norm(scaled, weight, 0.0), rms_norm(guards.copy(x), weight, 0.0))
