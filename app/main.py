@@ -8,6 +8,7 @@ from app.components.reader import reader
 from app.panels.prompt import place_pickers, prompt_form
 from app.reader import compare_page, font, payload
 from app.runs import shared_store
+from app.views.kernel_live import kernel_live
 from app.views.memory_live import memory_live
 from app.views.node_live import node_live
 from app.views.overview_live import overview_live
@@ -49,6 +50,8 @@ def main() -> None:
         elif compared:
             # nothing of it has run
             bridge(run=None, key="bridge-run")
+        elif selection.view == "kernel":
+            kernel_live(selection, spot, nodes, store)
         else:
             half = node_live if selection.view == "node" else overview_live
             half(selection, spot, nodes, store)

@@ -13,7 +13,7 @@ Default = TypeVar("Default", int, None)
 Choice = TypeVar("Choice", bound=str)
 Look = Literal["tensors", "decay", "residual", "router"]
 
-VIEWS = ("overview", "node", "compare", "weights", "proofs", "memory")
+VIEWS = ("overview", "node", "compare", "weights", "proofs", "memory", "kernel")
 LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
 """What the page of weights shows: chosen tensors, or one of the ready-made views."""
 PHASES = ("prefill", "decode")
@@ -21,7 +21,7 @@ LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
 DEFAULT_PAIR: Pair = ("k2", "k3")
 EXAMPLE_NODE = "mla/kv_cache"
-READERS = ("view", "model", "node", "at", "layer", "phase", "from", "to")
+READERS = ("view", "model", "node", "at", "layer", "phase", "from", "to", "kernel")
 """Parameters whose faults the reader, in the browser, has already spoken of."""
 
 
@@ -45,6 +45,8 @@ class Selection:
     token: int | None = None
     head: int | None = None
     run: str | None = None
+    kernel: str = ""
+    """A file of `annotations/kernels`, whose page is on screen; none lists them all."""
     checkpoint: str = ""
     tensors: str = "*"
     look: Look = LOOKS[0]
@@ -158,6 +160,7 @@ def selection(parameters: Mapping[str, str]) -> Selection:
         token=read.number("token", 0, 1_000_000, None),
         head=read.number("head", 0, 10_000, None),
         run=read.text("run", r"[0-9a-f]{6,64}", 64),
+        kernel=read.text("kernel", r"\w+", 40) or "",
         checkpoint=read.text("checkpoint", r"[\w./-]+", 200) or "",
         tensors=read.text("tensors", r"[\w.*?\[\]!-]+", 200) or "*",
         look=read.choice("look", LOOKS, LOOKS[0]),

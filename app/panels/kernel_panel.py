@@ -51,7 +51,7 @@ def kernel_panel(
         slot.empty()
     outcome = _outcome(kernel.id, place.path, spot.step, run, store, slot)
     if outcome is not None:
-        _show(outcome)
+        _show(outcome, run.dtype)
 
 
 def _outcome(
@@ -79,7 +79,7 @@ def _say(title: str, sentence: str) -> None:
     draw("state.html", kind="failed", title=title, sentence=sentence, share=0)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: Outcome, dtype: str) -> None:
     rows = [
         {
             "title": row.name,
@@ -92,4 +92,4 @@ def _show(outcome: Outcome) -> None:
         for row in outcome.rows
     ]
     draw("proof.html", rows=rows, more=())
-    draw("kernel_outcome.html", outcome=outcome)
+    draw("kernel_outcome.html", outcome=outcome, widened=dtype if dtype != outcome.dtype else "")

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
+from annotations.kernel import serving
 from annotations.node import Node
 from annotations.outline import Entry
 from app.reader.context import Reading
@@ -28,6 +31,9 @@ class Facts:
     kept: KeptView | None
 
     def all(self) -> list[LabelledFact]:
+        return [*self._own(), *self._kernels()]
+
+    def _own(self) -> list[LabelledFact]:
         if self.node.kind.startswith("state"):
             return [*self._state(), self._longest()]
         found = [*self._parameters(), *self._residual()]
@@ -39,6 +45,25 @@ class Facts:
         if self.node.kind != "group":
             found.append(LabelledFact(label="Kept between calls", value="nothing"))
         return found
+
+    def _kernels(self) -> list[LabelledFact]:
+        """Links to the Triton kernels that compute the node; their pages keep its place."""
+        links = [
+            Markup(
+                '<a href="?view=kernel&amp;kernel={}&amp;node={}&amp;at={}" data-view="kernel" '
+                'data-kernel="{}" data-node="{}" data-at="{}">{}</a>'
+            ).format(
+                kernel.id,
+                self.entry.node,
+                self.entry.instance,
+                kernel.id,
+                self.entry.node,
+                self.entry.instance,
+                kernel.title,
+            )
+            for kernel in serving(self.node.id)
+        ]
+        return [LabelledFact(label="In Triton", value=Markup(", ").join(links))] if links else []
 
     def _parameters(self) -> list[LabelledFact]:
         count = parameter_count(self.reading, self.entry)

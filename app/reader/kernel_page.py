@@ -1,8 +1,10 @@
 """One kernel as one model has it, gathered for the templates."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 
 from markupsafe import Markup
 
@@ -18,7 +20,7 @@ from app.reader.kernel_timed import Timed, timed
 from app.reader.kernel_work import Load, load
 from app.reader.mathml import mathml
 from app.reader.render import render
-from app.reader.words import Words, node_link, title
+from app.reader.words import Words, node_link
 from model.cost import Phase
 
 PHASES: tuple[Phase, ...] = ("decode", "prefill")
@@ -47,7 +49,8 @@ class TermRow:
     symbol: Markup
     means: str
     names: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[tuple[str, Place], ...]
+    """Each line as it is called, and where it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,17 +132,23 @@ class KernelPage:
 
     def _served(self, entry: Entry) -> Served:
         node = self._node(entry)
-        words = Words(self.reading, entry, node.symbols).plain(node.title)
         equation = mathml(node.equation, node.symbols, display=True) if node.equation else ""
-        return Served(link=node_link(self.reading.model, entry, words), equation=Markup(equation))
+        return Served(link=self._link(entry), equation=Markup(equation))
+
+    def _link(self, entry: Entry) -> Markup:
+        node = self._node(entry)
+        words = Words(self.reading, entry, node.symbols).plain(node.title)
+        return node_link(self.reading.model, entry, words)
 
     @property
     def links(self) -> list[Markup]:
-        """Every place in the model where a served node stands, node by node."""
-        return [
-            node_link(self.reading.model, entry, title(self.reading, entry))
-            for entry in self.entries
-        ]
+        """The served nodes, and of those that stand in several places how many these are."""
+        return [self._counted(entry) for entry in self.entries]
+
+    def _counted(self, entry: Entry) -> Markup:
+        places = sum(node == entry.node for node, _ in self.reading.by_place)
+        link = self._link(entry)
+        return Markup("{} in {} places").format(link, places) if places > 1 else link
 
     @property
     def lede(self) -> str:
@@ -170,8 +179,14 @@ class KernelPage:
             symbol=self.symbol(term.tex),
             means=self.symbols[term.tex].means,
             names=tuple(dict.fromkeys(name.rpartition(".")[2] for name in term.names)),
-            places=places(self.kernel, term),
+            places=tuple(self._where(place) for place in places(self.kernel, term)),
         )
+
+    def _where(self, place: Place) -> tuple[str, Place]:
+        """A line by its number, and of several files by the file's name too."""
+        own = len(self.kernel.files) == 1 and place.path == self.files[0]
+        name = "" if own else f"{PurePath(place.path).stem} "
+        return f"{name}{place.line}", place
 
     def symbol(self, tex: str) -> Markup:
         """A letter, in its stream's colour where this model has it."""
@@ -216,6 +231,10 @@ class KernelPage:
 
     def _load(self, phase: Phase) -> Load:
         return load(self.kernel.id, self.reading.config, phase)
+
+    def sizes(self, words: str) -> str:
+        """The words of a case, its numbers as pages write them."""
+        return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", words)
 
     def html(self) -> str:
         template = "kernel.html.j2" if self.is_here else "kernel_absent.html.j2"

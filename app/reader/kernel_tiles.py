@@ -142,13 +142,17 @@ def _picture(operand: Operand, tile: Tile, arguments: Mapping[str, Any]) -> Pict
     down, across = _two_drawn(axes)
     columns, width = _spans(across)
     rows, height = _spans(down) if down else ([(0.0, float(FLAT), "held")], float(FLAT))
-    cells = tuple(
+    cells = [
         Cell(x=x, y=y, width=w, height=h, kind=_kind(kind, other))
         for y, h, kind in rows
         for x, w, other in columns
-    )
+    ]
+    # last, so that no neighbour is drawn over its edge
+    cells.sort(key=lambda cell: cell.kind == "held")
     arrow = "down" if down and down.is_walked else "right" if across.is_walked else ""
-    return Picture(operand=operand, axes=axes, cells=cells, width=width, height=height, arrow=arrow)
+    return Picture(
+        operand=operand, axes=axes, cells=tuple(cells), width=width, height=height, arrow=arrow
+    )
 
 
 def _two_drawn(axes: tuple[Axis, ...]) -> tuple[Axis | None, Axis]:

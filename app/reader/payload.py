@@ -44,6 +44,8 @@ CURRENT = (
     ("annotations", "*.py"),
     ("model", "*.py"),
     ("model/presets", "*.toml"),
+    ("kernels", "*.py"),
+    ("kernels/results", "*.json"),
     ("app/reader", "*.py"),
     ("app/templates", "*.j2"),
 )

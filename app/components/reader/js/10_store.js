@@ -3,7 +3,7 @@
 /**
  * @typedef {object} State
  * @property {string} view @property {string} model @property {string} source
- * @property {string} node @property {string} at @property {number} layer
+ * @property {string} node @property {string} at @property {number} layer @property {string} kernel
  * @property {"prefill"|"decode"} phase @property {number} context @property {number} batch
  * @property {string[]} pair the models that are compared, the older first @property {string} show
  */
@@ -20,10 +20,10 @@
 // on window, since the joined module may be loaded under more than one blob address
 const KS = /** @type {any} */ (window).__kimiscope ??= {
   payload: null, hash: "", run: null, notices: [], led: null, mounts: new Map(),
-  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, phase: "decode", context: 4096, batch: 1, pair: ["k2", "k3"], show: "all" },
+  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, kernel: "", phase: "decode", context: 4096, batch: 1, pair: ["k2", "k3"], show: "all" },
 };
 
-const VIEWS = ["overview", "node", "compare", "weights", "proofs", "memory"];
+const VIEWS = ["overview", "node", "compare", "weights", "proofs", "memory", "kernel"];
 const EXAMPLE_NODE = "mla/kv_cache";
 const DEFAULT_CONTEXT = 4096;
 const TELL_AFTER = 30;
@@ -66,6 +66,7 @@ function readAddress() {
   state.source = asked.get("source") || "k3-mini";
   state.node = asked.get("node") || (asked.get("view") === "node" ? EXAMPLE_NODE : "");
   state.at = asked.get("at") || "";
+  state.kernel = asked.get("kernel") || "";
   state.view = state.node ? "node" : "overview";
   const view = asked.get("view");
   if (view && VIEWS.includes(view)) state.view = view;
@@ -118,12 +119,12 @@ function tellMounts(what) {
 }
 
 /** Go to a node, the overview, or another view; makes a step in the history.
- * @param {{view?: string, node?: string, at?: string, model?: string, layer?: number|null}} target */
+ * @param {{view?: string, node?: string, at?: string, model?: string, layer?: number|null, kernel?: string}} target */
 function goTo(target) {
-  const changes = /** @type {Record<string, string|number|null>} */ ({ view: target.view ?? null, node: target.node ?? null, at: target.at ?? null });
+  const changes = /** @type {Record<string, string|number|null>} */ ({ view: target.view ?? null, node: target.node ?? null, at: target.at ?? null, kernel: target.kernel ?? null });
   if (target.layer !== undefined) changes.layer = target.layer;
-  const { view, node, at } = KS.state;
-  const same = (target.model ?? modelName()) === modelName() && view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
+  const { view, node, at, kernel } = KS.state;
+  const same = kernel === (target.kernel ?? "") && (target.model ?? modelName()) === modelName() && view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
   if (same) { scrollToTop(); return; }
   KS.led = null;
   changes.head = changes.token = null;

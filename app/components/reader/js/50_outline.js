@@ -31,7 +31,7 @@ function mountOutline(root) {
 
 /** Pages that are of no single node. @returns {string} */
 function viewLinks() {
-  const pages = { overview: "Overview", compare: "Compare", weights: "Weights", proofs: "Proofs", memory: "Memory" };
+  const pages = { overview: "Overview", compare: "Compare", weights: "Weights", proofs: "Proofs", memory: "Memory", kernel: "Kernels" };
   return Object.entries(pages).map(([view, words]) => `<a href="?view=${view}" data-view="${view}">${words}</a>`).join(" · ");
 }
 

@@ -8,7 +8,7 @@ function mountAbove(root) {
   let shown = "";
   const clear = () => { for (const stop of stopParts) stop(); stopParts = []; parts = []; };
   const page = () => {
-    const key = KS.state.view === "compare" ? comparisonKey() : [KS.hash, KS.state.view, KS.state.node, currentPlace()].join("|");
+    const key = KS.state.view === "compare" ? comparisonKey() : [KS.hash, KS.state.view, KS.state.node, currentPlace(), kernelKey()].join("|");
     if (key === shown) return false;
     shown = key;
     clear();
@@ -43,6 +43,7 @@ function mountAbove(root) {
 /** @returns {{html: string, title: string, parts: Part[]}} */
 function pageHtml() {
   if (KS.state.view === "overview") return { html: overviewHtml(), title: `${KS.payload.name}, part by part`, parts: [overviewParts] };
+  if (KS.state.view === "kernel") return kernelPage();
   if (KS.state.view === "compare") return comparisonPage();
   const head = HEADS[KS.state.view];
   if (head) return { html: `<div data-part="notices"></div><header class="ks-head"><h1>${head.title}</h1><p class="ks-lede">${head.lede}</p></header>`, title: head.name, parts: [equationsOfRows] };

@@ -81,7 +81,7 @@ function shortName(gpu) { return gpu.name.replace(/^\w+ /, "").replace(/ \d+ GB|
 /** @param {HTMLElement} root @param {Gpu} gpu @param {Gpu[]} gpus @param {Work} work */
 function fillLoads(root, gpu, gpus, work) {
   const words = /** @type {Record<string, string>} */ ({
-    flops: `${showShort(work.flops)}FLOP`.replace(/(\d)FLOP/, "$1 FLOP").replace(/([kMGTP])FLOP/, " $1FLOP"),
+    flops: showFlops(work.flops),
     bytes: showBytes(work.bytes),
     intensity: threeDigits(work.intensity),
     time: `${showTime(leastTime(gpu, work))} on ${shortName(gpu)}`,

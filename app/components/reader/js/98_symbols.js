@@ -24,9 +24,9 @@ function listenToPage() {
   ]);
   for (const [name, hear] of pairs) document.addEventListener(name, hear);
   const back = () => {
-    const { node, at, view, model } = KS.state;
+    const { node, at, view, model, kernel } = KS.state;
     readAddress();
-    const moved = node !== KS.state.node || at !== KS.state.at || view !== KS.state.view;
+    const moved = node !== KS.state.node || at !== KS.state.at || view !== KS.state.view || kernel !== KS.state.kernel;
     if (model !== KS.state.model && modelName() !== KS.payload?.model) tellMounts("waiting");
     // a part of a comparison opens and closes where it stands
     showPage(moved && (view !== "compare" || KS.state.view !== view));
@@ -54,11 +54,11 @@ function followLink(event) {
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   closeDrawer(link);
-  const { node, at, view, scroll, switch: model } = /** @type {HTMLElement} */ (link).dataset;
+  const { node, at, view, kernel, scroll, switch: model } = /** @type {HTMLElement} */ (link).dataset;
   if (scroll) document.querySelector(`.ks [data-section="${CSS.escape(scroll)}"]`)?.scrollIntoView();
   else if (model) chooseModel(model);
   else if (view === "compare") goToComparison(/** @type {HTMLElement} */ (link).dataset);
-  else if (view) goTo({ view });
+  else if (view) goTo({ view, node, at, kernel });
   else goTo({ node: node ?? "", at: at ?? "", model: /** @type {HTMLElement} */ (link).dataset.model });
 }
 

@@ -7,6 +7,8 @@ const MOUNTS = {
   bar: mountBar,
   above: mountAbove,
   below: mountBelow,
+  // brings pages, and draws none of them
+  kernels: () => ({ draw: () => {}, stop: () => {} }),
 };
 
 /** Mounts set up so far, by the element that Streamlit gave. @type {WeakMap<Element, {stop: () => void, take: (data: any) => void}>} */
@@ -25,12 +27,17 @@ function readHeader(bytes) {
  * @param {string} hash @param {Uint8Array} zipped */
 async function takePayload(hash, zipped) {
   if (hash === KS.hash) return;
-  // one write, and read without a turn of this thread for every piece: it is busy when a page opens
+  usePayload(hash, await unzipped(zipped));
+}
+
+/** One write, and read without a turn of this thread for every piece: it is busy when a page opens.
+ * @param {Uint8Array} zipped @returns {Promise<any>} */
+async function unzipped(zipped) {
   const unzip = new DecompressionStream("gzip");
   const writer = unzip.writable.getWriter();
   writer.write(/** @type {any} */ (zipped));
   writer.close();
-  usePayload(hash, await new Response(unzip.readable).json());
+  return new Response(unzip.readable).json();
 }
 
 /** The font of the equations; without it they are set in a font of the system. @param {Uint8Array} bytes */
@@ -60,6 +67,7 @@ export default function reader({ data, parentElement }) {
     const { hash, body } = readHeader(bytes);
     if (name === "outline") takePayload(hash, body);
     else if (name === "above") takeComparison(hash, body);
+    else if (name === "kernels") takeKernels(hash, body);
     else takeFont(body);
   };
   root.classList.add(`ks-${name}`);
