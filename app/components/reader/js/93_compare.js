@@ -41,11 +41,7 @@ function readStanding(asked, notices) {
 /** The page arrives as gzip; one that is here is not read again. @param {string} hash @param {Uint8Array} zipped */
 async function takeComparison(hash, zipped) {
   if ([...COMPARISONS.values()].some((known) => known.hash === hash)) return;
-  const unzip = new DecompressionStream("gzip");
-  const writer = unzip.writable.getWriter();
-  writer.write(/** @type {any} */ (zipped));
-  writer.close();
-  const found = /** @type {Comparison} */ (await new Response(unzip.readable).json());
+  const found = /** @type {Comparison} */ (await unzipped(zipped));
   COMPARISONS.set(`${found.from} ${found.to}`, { ...found, hash });
   // the longest context of the pair is known only here
   readAddress();
