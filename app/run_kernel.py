@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -122,25 +122,35 @@ def _packed(kernel: str, dtype: str, given: Given) -> bytes:
 
 def _answer(question: bytes, ticket: Ticket[Outcome]) -> bytes:
     """What the process writes; ValueError says what went wrong, or that it took too long."""
-    with tempfile.TemporaryFile() as put, tempfile.TemporaryFile() as said:
-        put.write(question)
-        put.seek(0)
+    with (
+        tempfile.TemporaryFile() as asked,
+        tempfile.TemporaryFile() as answer,
+        tempfile.TemporaryFile() as said,
+    ):
+        asked.write(question)
+        asked.seek(0)
         child = subprocess.Popen(
             [sys.executable, "-m", CHILD],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdin=put,
-            stdout=subprocess.PIPE,
+            stdin=asked,
+            stdout=answer,
             stderr=said,
         )
         try:
-            return _awaited(child, said, ticket)
+            _await(child, ticket)
         finally:
             child.kill()
             child.wait()
+        if child.returncode:
+            lines = _text(said).decode(errors="replace").strip().splitlines() or ["no word"]
+            raise ValueError(
+                f"The kernel's process ended with {child.returncode}: {lines[-1][:300]}"
+            )
+        return _text(answer)
 
 
-def _awaited(child: subprocess.Popen[bytes], said: Any, ticket: Ticket[Outcome]) -> bytes:
+def _await(child: subprocess.Popen[bytes], ticket: Ticket[Outcome]) -> None:
     deadline = time.monotonic() + MOST_SECONDS
     while child.poll() is None:
         if time.monotonic() > deadline:
@@ -148,13 +158,11 @@ def _awaited(child: subprocess.Popen[bytes], said: Any, ticket: Ticket[Outcome])
         share = 1 - (deadline - time.monotonic()) / MOST_SECONDS
         ticket.report("running the kernel beside its equation", share)
         time.sleep(BEAT)
-    assert child.stdout is not None
-    answer = child.stdout.read()
-    if child.returncode:
-        said.seek(0)
-        lines = said.read().decode(errors="replace").strip().splitlines() or ["no word"]
-        raise ValueError(f"The kernel's process ended with {child.returncode}: {lines[-1][:300]}")
-    return answer
+
+
+def _text(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 _bench: RunStore | None = None

@@ -34,6 +34,7 @@ FOLDERS = {
     "model/weights/k3-mini": "k3-mini's tokenizer; its weights are seeded for now",
     "annotations": "what we say about the model: data, no torch",
     "annotations/nodes": "a Markdown file a node, by family; the path is its id",
+    "annotations/kernels": "a page a kernel: what it computes, names and tiles; and GPUs",
     "annotations/outline": "which nodes a model has, in what order",
     "kernels": "Triton kernels, each with a launcher like the function of the model it replaces",
     "kernels/cases": "each kernel at the sizes of a released model",
