@@ -5,7 +5,7 @@ from functools import cached_property
 
 from markupsafe import Markup
 
-from annotations.node import Node, Symbol
+from annotations.node import Node, Symbol, for_model
 from annotations.outline import Entry
 from app.reader.compare import Comparison, Part
 from app.reader.context import Reading
@@ -21,6 +21,7 @@ from app.reader.work_view import work
 from model.cost import FACTS
 
 NOTHING = "–"
+ONE_PLACE = "one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +58,14 @@ class Side:
     def rows(self) -> tuple[Row, ...]:
         return rows(self.reading, self.entry, self.node)
 
+    @cached_property
+    def whole(self) -> Node:
+        """The node wherever it stands, without the words of its place."""
+        return for_model(self.reading.nodes[self.entry.node], self.reading.family)
+
     @property
     def title(self) -> str:
-        return title(self.reading, self.entry)
+        return self._words.plain(self.whole.title)
 
     @property
     def link(self) -> Markup:
@@ -67,7 +73,11 @@ class Side:
 
     @property
     def lede(self) -> Markup:
-        return Words(self.reading, self.entry, self.node.symbols).inline(self.node.lede)
+        return self._words.inline(self.whole.lede)
+
+    @property
+    def _words(self) -> Words:
+        return Words(self.reading, self.entry, self.whole.symbols)
 
     @property
     def equation(self) -> Markup | str:
@@ -80,6 +90,16 @@ class Side:
     def occurs(self) -> str:
         layers = len(self.reading.layers_of(self.entry))
         return f"{layers} of {self.reading.config.num_hidden_layers}" if layers else "once"
+
+    @property
+    def places(self) -> Markup | str:
+        """How many places of the model the node stands at, and what they are called there."""
+        held = [e for e in self.reading.by_place.values() if e.node == self.entry.node]
+        names = dict.fromkeys(title(self.reading, entry) for entry in held)
+        if len(held) == 1:
+            return ONE_PLACE
+        listed = Markup("<small>{}</small>").format(", ".join(names)) if len(names) > 1 else ""
+        return Markup("{}{}").format(len(held), listed)
 
     @cached_property
     def parameters(self) -> int:
@@ -94,7 +114,11 @@ class Side:
     def costs(self) -> dict[str, Markup | str]:
         """What the node takes, by what is counted; nothing where there is nothing to count."""
         count = show_int(self.parameters) if self.parameters else NOTHING
-        found: dict[str, Markup | str] = {"Layers that have it": self.occurs, "Parameters": count}
+        found: dict[str, Markup | str] = {
+            "Places": self.places,
+            "Layers that have it": self.occurs,
+            "Parameters": count,
+        }
         done = work(
             self.reading, self.entry, self.node, self.rows, self.node.title, self.parameters
         )
@@ -155,7 +179,7 @@ class SideBySide:
             Cost(label=label, older=before.get(label, NOTHING), newer=after.get(label, NOTHING))
             for label in labels
         ]
-        return [cost for cost in counted if {cost.older, cost.newer} != {NOTHING}]
+        return [cost for cost in counted if not {cost.older, cost.newer} <= {NOTHING, ONE_PLACE}]
 
     @property
     def sizes(self) -> str:

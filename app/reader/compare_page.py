@@ -12,14 +12,14 @@ from markupsafe import Markup
 from annotations.changes import PAIRS, Pair
 from app.models import long_name_of, name_of
 from app.reader.compare import STANDINGS, Comparison, Part, Standing
-from app.reader.compare_node import SideBySide
+from app.reader.compare_node import Side, SideBySide
 from app.reader.compare_totals import Total, totals
 from app.reader.context import Reading
 from app.reader.kept import made_once
 from app.reader.numbers import show_int
 from app.reader.payload import current_nodes, fingerprint
 from app.reader.render import render
-from app.reader.words import Words, title
+from app.reader.words import Words
 
 MADE_AFTER = 8.0
 """Seconds from a first page until the comparisons are made."""
@@ -46,8 +46,15 @@ class Line:
         return MARKS[self.part.standing]
 
     @property
+    def side(self) -> Side:
+        """The model that the line is told of."""
+        side = self.sides.newer or self.sides.older
+        assert side is not None
+        return side
+
+    @property
     def title(self) -> str:
-        return title(self.comparison.reading(self.part), self.part.entry)
+        return self.side.title
 
     @property
     def once(self) -> str:
@@ -61,10 +68,9 @@ class Line:
 
     @cached_property
     def words(self) -> Words:
-        reading = self.comparison.reading(self.part)
         # reasons name numbers of the newer model, also where a part is gone
         model = self.comparison.newer.model
-        return Words(reading, self.part.entry, reading.node(self.part.entry).symbols, model)
+        return Words(self.side.reading, self.part.entry, self.side.whole.symbols, model)
 
     @property
     def what(self) -> Markup | str:
@@ -73,9 +79,7 @@ class Line:
         change = self.comparison.changes.get(self.node)
         if change and change.what:
             return self.words.inline(change.what)
-        reading = self.comparison.reading(self.part)
-        node = reading.node(self.part.entry)
-        return Words(reading, self.part.entry, node.symbols).inline(node.lede)
+        return self.side.lede
 
     @property
     def why(self) -> Markup | str:

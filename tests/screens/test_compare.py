@@ -152,6 +152,14 @@ def test_letters_of_only_one_equation_are_named():
     assert "gate projection" in html
 
 
+def test_a_part_of_many_places_is_called_by_what_it_is():
+    html = message(("k2", "k3"))["nodes"]["norm/rms"]
+    assert re.search(r'data-l="K2">5<small>Input norm, .*Final norm</small>', html)
+    assert re.search(r'data-l="K3">6<small>Input norm, .*Latent norm, Final norm</small>', html)
+    assert ">RMS norm</a>" in message(("k2", "k3"))["html"]
+    assert "Places" not in message(("k2", "k3"))["nodes"]["mla/scores"]
+
+
 def test_sizes_that_differ_are_said_once():
     comparison = compared(("k2", "k3"))
     both = SideBySide(comparison, comparison.by_node["mla/softmax"])
