@@ -86,11 +86,12 @@ def refusal(kernel: str, run: Any, step: int) -> str:
     return ""
 
 
-def ask(kernel: str, run: Any, path: str, step: int, reader: str) -> Ticket[Outcome]:
+def ask(asked: Asked, run: Any, reader: str) -> Ticket[Outcome]:
     """A ticket for one kernel on one module of a run that has its model; the same one is shared."""
-    key = ("kernel", run.run_id, kernel, path, step)
-    work = partial(_outcome, run, (kernel, path, step))
-    return bench().learned(key, f"the kernel {kernel} on run {run.run_id[:6]}", work, reader)
+    words = f"the kernel {asked[0]} on run {run.run_id[:6]}"
+    return bench().learned(
+        ("kernel", run.run_id, *asked), words, partial(_outcome, run, asked), reader
+    )
 
 
 def _outcome(run: Any, asked: Asked, ticket: Ticket[Outcome]) -> Outcome:

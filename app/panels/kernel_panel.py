@@ -9,9 +9,9 @@ from annotations.kernel import Kernel
 from app.panels.html import draw
 from app.panels.live_data import spot_of
 from app.panels.reader_id import reader_id
-from app.panels.waiting import await_ticket
+from app.panels.waiting import STOPPED, await_ticket
 from app.place import Place
-from app.run_kernel import MOST_POSITIONS, Outcome, ask, bench, refusal
+from app.run_kernel import MOST_POSITIONS, Asked, Outcome, ask, bench, refusal
 from app.run_reading import source_words
 from app.runs import RunStore
 from app.state import Selection
@@ -44,30 +44,34 @@ def kernel_panel(
         return
     key = f"{run.run_id} {kernel.id} {place.path} {spot.step}"
     slot = st.empty()
+    if st.session_state.get(STOPPED) == key:
+        # or the same would start again with the rerun that the button brings
+        st.session_state.pop(ASKED, None)
+        st.session_state.pop(STOPPED)
     if st.session_state.get(ASKED) != key:
         if not slot.button("Run the kernel", key="kernel-run", type="secondary"):
             return
         st.session_state[ASKED] = key
         slot.empty()
-    outcome = _outcome(kernel.id, place.path, spot.step, run, store, slot)
+    outcome = _outcome((kernel.id, place.path, spot.step), run, store, slot, key)
     if outcome is not None:
         _show(outcome, run.dtype)
 
 
 def _outcome(
-    kernel: str, path: str, step: int, run: Any, store: RunStore, slot: DeltaGenerator
+    asked: Asked, run: Any, store: RunStore, slot: DeltaGenerator, key: str
 ) -> Outcome | None:
     """What came back; None after saying why nothing did."""
     whole = run
     if run.model is None:
-        whole = _waited(store.completed(run, reader_id()), store, slot, "values")
+        whole = _waited(store.completed(run, reader_id()), store, slot, "values", key)
     if whole is None:
         return None
-    return _waited(ask(kernel, whole, path, step, reader_id()), bench(), slot, "kernel")
+    return _waited(ask(asked, whole, reader_id()), bench(), slot, "kernel", key)
 
 
-def _waited(ticket: Any, store: RunStore, slot: DeltaGenerator, what: str) -> Any | None:
-    await_ticket(ticket, store, reader_id(), slot, what)
+def _waited(ticket: Any, store: RunStore, slot: DeltaGenerator, what: str, key: str) -> Any | None:
+    await_ticket(ticket, store, reader_id(), slot, what, key)
     if ticket.state == "done":
         return ticket.result()
     st.session_state.pop(ASKED, None)

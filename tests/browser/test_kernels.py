@@ -103,6 +103,19 @@ def test_the_kernel_runs_on_the_example_when_it_is_asked(visitor):
     assert visitor.errors == []
 
 
+def test_a_kernel_that_is_stopped_stays_stopped_and_can_be_asked_again(visitor):
+    page = at_kernel(visitor, "?view=kernel&kernel=kda_chunk&node=kda/delta_rule")
+    ask = page.locator(".st-key-kernel-run button")
+    ask.click(timeout=LONG_WAIT)
+    page.locator(".st-key-stop-kernel button").click(timeout=LONG_WAIT)
+    expect(ask).to_be_visible(timeout=LONG_WAIT)
+    page.wait_for_timeout(6000)
+    expect(ask).to_be_visible()
+    expect(page.locator(".st-key-live .verdict")).to_have_count(0)
+    ask.click()
+    expect(page.locator(".st-key-live .verdict").last).to_have_text("✓ pass", timeout=90_000)
+
+
 def test_another_model_shows_its_own_page_of_the_kernel(visitor):
     page = at_kernel(visitor, "?view=kernel&kernel=situ")
     page.locator("[data-handle=model] [data-model=k2]").click()

@@ -138,7 +138,7 @@ def test_a_wrong_result_fails_and_so_does_no_number():
 
 def test_a_kernel_is_run_in_a_process_of_its_own_and_shared():
     trace = made("k3-mini")
-    ticket = ask("rms_norm", trace, PATHS["rms_norm"], 0, "a reader")
+    ticket = ask(("rms_norm", PATHS["rms_norm"], 0), trace, "a reader")
     assert ticket.wait(60), ticket.stage
     outcome: Outcome = ticket.result()
     (row,) = outcome.rows
@@ -147,13 +147,13 @@ def test_a_kernel_is_run_in_a_process_of_its_own_and_shared():
     assert outcome.shapes["x"] == row.shape
     assert outcome.seconds > 0
     assert outcome.is_interpreted or torch.cuda.is_available()
-    again = ask("rms_norm", trace, PATHS["rms_norm"], 0, "another")
+    again = ask(("rms_norm", PATHS["rms_norm"], 0), trace, "another")
     assert again.result() is outcome
 
 
 def test_a_process_that_ends_badly_says_so(monkeypatch):
     monkeypatch.setattr(run_kernel, "CHILD", "app.no_such_module")
-    ticket = ask("rms_norm", made("k3-mini"), PATHS["rms_norm"], 1, "a reader")
+    ticket = ask(("rms_norm", PATHS["rms_norm"], 1), made("k3-mini"), "a reader")
     assert ticket.wait(30)
     assert ticket.state == "failed"
     assert "ended with 1" in ticket.error
@@ -162,13 +162,13 @@ def test_a_process_that_ends_badly_says_so(monkeypatch):
 
 def test_a_process_that_takes_too_long_is_stopped(monkeypatch):
     monkeypatch.setattr(run_kernel, "MOST_SECONDS", 0.2)
-    ticket = ask("situ", made("k3-mini"), PATHS["situ"], 1, "a reader")
+    ticket = ask(("situ", PATHS["situ"], 1), made("k3-mini"), "a reader")
     assert ticket.wait(30)
     assert "took more than 0 s" in ticket.error
 
 
 def test_a_process_is_stopped_when_its_reader_leaves():
-    ticket = ask("router", made("k3-mini"), PATHS["router"], 1, "the only reader")
+    ticket = ask(("router", PATHS["router"], 1), made("k3-mini"), "the only reader")
     run_kernel.bench().leave(ticket, "the only reader")
     assert ticket.wait(30)
     assert ticket.state == "stopped"
