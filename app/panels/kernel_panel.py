@@ -43,16 +43,16 @@ def kernel_panel(
         _say("Not run", said)
         return
     key = f"{run.run_id} {kernel.id} {place.path} {spot.step}"
-    slot = st.empty()
+    button, slot = st.empty(), st.empty()
     if st.session_state.get(STOPPED) == key:
         # or the same would start again with the rerun that the button brings
         st.session_state.pop(ASKED, None)
         st.session_state.pop(STOPPED)
     if st.session_state.get(ASKED) != key:
-        if not slot.button("Run the kernel", key="kernel-run", type="secondary"):
+        if not button.button("Run the kernel", key="kernel-run"):
             return
         st.session_state[ASKED] = key
-        slot.empty()
+        button.empty()
     outcome = _outcome((kernel.id, place.path, spot.step), run, store, slot, key)
     if outcome is not None:
         _show(outcome, run.dtype)
