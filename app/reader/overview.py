@@ -10,6 +10,7 @@ from app.models import config_of, long_name_of, name_of
 from app.reader.context import Reading
 from app.reader.numbers import Formula, formula, show_int, span
 from app.reader.render import render
+from app.reader.tour import Station, stations
 from app.reader.words import node_link, title
 from model.config import KimiConfig
 from model.cost import fact, kept, layer_total
@@ -156,6 +157,10 @@ class Overview:
         config = self.reading.config
         blocks = f" in residual blocks of {config.attn_res_block_size}" if self.sealed else ""
         return f"{config.num_hidden_layers} layers{blocks}"
+
+    @property
+    def tour(self) -> list[Station]:
+        return stations(self.reading)
 
     def html(self) -> str:
         return str(render("overview.html.j2", self))

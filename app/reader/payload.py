@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from app.reader.mathml import mathml, spoken
 from app.reader.numbers import show_short
 from app.reader.overview import Overview, graph_sizes, letter
 from app.reader.pages import Page
+from app.reader.tour import stations
 from app.reader.words import title
 from model.config import KimiConfig
 from model.presets import pin
@@ -180,6 +182,7 @@ def _assembled(reading: Reading) -> dict:
         "moved": moved_on(reading),
         "elsewhere": elsewhere(reading),
         "overview": Overview(reading).html(),
+        "tour": [asdict(station) for station in stations(reading)],
         "foot": _foot(reading),
     }
 

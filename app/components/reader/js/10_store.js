@@ -3,7 +3,7 @@
 /**
  * @typedef {object} State
  * @property {string} view @property {string} model @property {string} source
- * @property {string} node @property {string} at @property {number} layer @property {string} kernel
+ * @property {string} node @property {string} at @property {number} layer @property {number} tour @property {string} kernel
  * @property {"prefill"|"decode"} phase @property {number} context @property {number} batch
  * @property {string[]} pair the models that are compared, the older first @property {string} show
  */
@@ -20,7 +20,7 @@
 // on window, since the joined module may be loaded under more than one blob address
 const KS = /** @type {any} */ (window).__kimiscope ??= {
   payload: null, hash: "", run: null, notices: [], led: null, mounts: new Map(),
-  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, kernel: "", phase: "decode", context: 4096, batch: 1, pair: ["k2", "k3"], show: "all" },
+  state: { view: "", model: "k3", source: "k3-mini", node: "", at: "", layer: -1, tour: 0, kernel: "", phase: "decode", context: 4096, batch: 1, pair: ["k2", "k3"], show: "all" },
 };
 
 const VIEWS = ["overview", "node", "compare", "weights", "proofs", "memory", "kernel"];
@@ -82,6 +82,7 @@ function readAddress() {
   state.show = readStanding(asked.get("show"), notices);
   const layer = asked.get("layer");
   state.layer = layer !== null && /^\d{1,6}$/.test(layer) ? Number(layer) : -1;
+  state.tour = Number(asked.get("tour")) || 0;
   KS.notices = notices;
   leadOn();
 }
@@ -127,7 +128,7 @@ function goTo(target) {
   const same = kernel === (target.kernel ?? "") && (target.model ?? modelName()) === modelName() && view === (target.view ?? "node") && node === (target.node ?? "") && (at || currentNode()?.first || "") === (target.at ?? "");
   if (same) { scrollToTop(); return; }
   KS.led = null;
-  changes.head = changes.token = null;
+  changes.head = changes.token = changes.tour = null;
   const other = target.model !== undefined && target.model !== modelName();
   if (other) changes.model = target.model ?? null;
   history.pushState({}, "", addressWith(changes));
@@ -135,6 +136,15 @@ function goTo(target) {
   if (other) bringModel();
   else showPage(false);
   scrollToTop();
+  tellStreamlit();
+}
+
+/** Go to a whole address of ours; makes a step in the history. @param {string} address */
+function goToAddress(address) {
+  KS.led = null;
+  history.pushState({}, "", address);
+  readAddress();
+  showPage(true);
   tellStreamlit();
 }
 

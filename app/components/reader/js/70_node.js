@@ -8,7 +8,7 @@ function mountAbove(root) {
   let shown = "";
   const clear = () => { for (const stop of stopParts) stop(); stopParts = []; parts = []; };
   const page = () => {
-    const key = KS.state.view === "compare" ? comparisonKey() : [KS.hash, KS.state.view, KS.state.node, currentPlace(), kernelKey()].join("|");
+    const key = KS.state.view === "compare" ? comparisonKey() : [KS.hash, KS.state.view, KS.state.node, currentPlace(), KS.state.tour, kernelKey()].join("|");
     if (key === shown) return false;
     shown = key;
     clear();
@@ -51,7 +51,7 @@ function pageHtml() {
   if (!node) return { html: unknownNode(), title: "No such node", parts: [] };
   const first = node.pages[node.first];
   const here = currentPage();
-  const html = `<div data-part="notices"></div>${here.head}${here.body ?? first.body}`;
+  const html = `<div data-part="notices"></div>${tourHtml()}${here.head}${here.body ?? first.body}`;
   return { html, title: here.title, parts: [layerStrip, crossingChart, schedule, sourcesOfLayer, foldedSources] };
 }
 

@@ -50,12 +50,13 @@ function listenToPage() {
 /** Links to nodes change the page here; with a modifier key the browser opens them as links.
  * @param {MouseEvent} event */
 function followLink(event) {
-  const link = event.target instanceof Element ? event.target.closest(".ks a[data-node], .ks a[data-view], .ks a[data-scroll], .ks a[data-switch]") : null;
+  const link = event.target instanceof Element ? event.target.closest(".ks a[data-node], .ks a[data-view], .ks a[data-scroll], .ks a[data-switch], .ks a[data-address]") : null;
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   closeDrawer(link);
-  const { node, at, view, kernel, scroll, switch: model } = /** @type {HTMLElement} */ (link).dataset;
+  const { node, at, view, kernel, scroll, switch: model, address } = /** @type {HTMLElement} */ (link).dataset;
   if (scroll) document.querySelector(`.ks [data-section="${CSS.escape(scroll)}"]`)?.scrollIntoView();
+  else if (address) goToAddress(address);
   else if (model) chooseModel(model);
   else if (view === "compare") goToComparison(/** @type {HTMLElement} */ (link).dataset);
   else if (view) goTo({ view, node, at, kernel });
