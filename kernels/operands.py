@@ -25,6 +25,8 @@ def check_operands(launcher: str, **tensors: Tensor) -> None:
             faults.append(f"{name} is {x.dtype}, not float32, bfloat16 or float16")
         if x.device != device:
             faults.append(f"{name} is on {x.device}, others on {device}")
+        if x.requires_grad and torch.is_grad_enabled():
+            faults.append(f"{name} needs a gradient, which kernels do not give")
         if x.ndim and x.shape[-1] > 1 and x.stride(-1) != 1:
             faults.append(f"the last axis of {name} is not contiguous: strides {x.stride()}")
     if device.type == "cpu" and not knobs.runtime.interpret:

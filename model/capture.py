@@ -89,7 +89,8 @@ def capture(
     """Record taps in this context: all of them, or the full `names` of `model`.
 
     `keep` may hold a part of a tensor, or with `None` nothing of it. `edit` returns what the
-    forward pass goes on with, which is what is recorded.
+    forward pass goes on with, which is what is recorded. A tap that stays inside a fused kernel
+    does neither.
     """
     token = _recording.set(Recording(_wanted(names, model), keep, edit))
     try:

@@ -29,8 +29,10 @@ def check(asked: argparse.Namespace) -> int:
     lm, trace = traced(asked)
     results = sorted(replay(trace, lm), key=lambda r: (r.passed, -r.error / r.tolerance))
     if asked.json:
-        print(json.dumps({"run_id": trace.run_id, "identities": [_row(r) for r in results]}))
+        about = {"run_id": trace.run_id, "kernels": lm.kernel_path}
+        print(json.dumps(about | {"identities": [_row(r) for r in results]}))
     else:
+        print(f"on {lm.kernel_path}")
         _table(results)
     return 0 if all(result.passed for result in results) else 1
 

@@ -38,6 +38,13 @@ def add_run_options(part: argparse.ArgumentParser, new_tokens: int) -> None:
         metavar="0:B",
         help="load the layers before B alone, and no tensor of the others",
     )
+    part.add_argument(
+        "--kernels",
+        choices=("auto", "torch", "triton"),
+        default="auto",
+        help="torch: the model's own text; triton: kernels in its place, on a GPU or, with "
+        "TRITON_INTERPRET=1, slowly on a CPU; auto: triton on a GPU",
+    )
     part.add_argument("--save", type=Path, metavar="PATH", help="store the run there")
 
 
@@ -49,6 +56,7 @@ def run(asked: argparse.Namespace) -> int:
         "run_id": trace.run_id,
         "source": trace.source,
         "weights": lm.weights_note,
+        "kernels": lm.kernel_path,
         "token_ids": list(trace.token_ids),
         "tokens": [token.display for token in trace.tokens],
         "prompt_length": trace.prompt_length,
@@ -67,6 +75,7 @@ def run(asked: argparse.Namespace) -> int:
         return 0
     note = f" ({about['weights']})" if about["weights"] else ""
     print(f"run {trace.run_id} of {trace.source}{note}, {trace.seconds:.2f} s")
+    print(f"on {lm.kernel_path}")
     print(f"{trace.prompt_length} prompt tokens, {trace.new_tokens} new: {text!r}")
     print(f"cache: {trace.cache_values:,} values, {trace.cache_bytes:,} bytes")
     print(f"captured: {about['captured']['names']} names, {trace.bytes:,} bytes")
@@ -89,6 +98,7 @@ def traced(asked: argparse.Namespace) -> tuple["KimiLM", "Trace"]:
     lm = load(
         asked.source,
         layers=None if asked.layers is None else range(*asked.layers),
+        kernels=asked.kernels,
         revision=asked.revision,
         progress=shell_bar(),
     )

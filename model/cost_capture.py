@@ -9,6 +9,7 @@ from model.config import KimiConfig
 from model.cost_kept import BYTES, Kind
 from model.cost_modules import LAYER
 from model.dims import size
+from model.in_kernel import taps_in_kernel
 
 FLOAT32 = {
     "AttnResidual": {"keys", "query", "scores", "weights"},
@@ -103,9 +104,12 @@ def fires(
     layer: int | None = None,
     at: str | None = None,
     mla: Kind = "expanded",
+    kernels: str = "torch",
 ) -> bool:
     """Whether a call of `pos` rows after `past` cached ones passes a tensor through the tap."""
     attribute = tap.attribute
+    if kernels == "triton" and attribute in taps_in_kernel(tap.cls, pos):
+        return False
     if tap.cls == "KimiDeltaAttention":
         return pos == 1 or attribute not in catalog.constant(
             "model.kda:KimiDeltaAttention.RECOMPUTED"
@@ -154,10 +158,12 @@ def capture_bytes_by_tap(
     names: Collection[str] | None = None,
     mla: Kind = "expanded",
     batch: int = 1,
+    kernels: str = "torch",
 ) -> dict[str, int]:
     """Bytes of every tap's own tensors over all steps of a run, by full name.
 
-    A tensor that two taps see is counted for each, as a saved run would hold it.
+    A tensor that two taps see is counted for each, as a saved run would hold it. What `kernels`
+    are is said as in `lm.kernels`.
     """
     if tokens < 1 or new_tokens < 0:
         raise ValueError(
@@ -174,7 +180,7 @@ def capture_bytes_by_tap(
                 # only what reads residual sources differs between layers of one place
                 alike = layer if "source" in tap.dims or tap.cls == "AttnResidual" else -1
                 if alike not in known:
-                    run = _Run(config, tap, place, layer, tokens, new_tokens, batch, mla)
+                    run = _Run(config, tap, place, layer, tokens, new_tokens, batch, mla, kernels)
                     known[alike] = run.elements() * element_bytes(tap, dtype)
                 if known[alike]:
                     found[name] = known[alike]
@@ -193,6 +199,7 @@ class _Run:
     new_tokens: int
     batch: int
     mla: Kind
+    kernels: str
 
     def elements(self) -> int:
         decode = range(self.tokens, self.tokens + self.new_tokens)
@@ -203,7 +210,7 @@ class _Run:
 
     def _step(self, pos: int, past: int) -> int:
         call = {"pos": pos, "past": past, "layer": self.layer, "at": self.place.path}
-        if not fires(self.config, self.tap, mla=self.mla, **call):
+        if not fires(self.config, self.tap, mla=self.mla, kernels=self.kernels, **call):
             return 0
         shape = _shape(self.config, self.tap, self.place, self.layer, self.batch, pos, pos + past)
         return math.prod(shape)

@@ -144,6 +144,9 @@ class KimiDeltaAttention(Quick):
             gate_logit = self.by_head(self.f_b_proj(self.gate_latent(gate_latent)))
             gates = (gate_logit, beta_logit, self.A_log, self.dt_bias)
             read, state = in_one_pass(q, k, v, *gates, state, self.gate_lower_bound, rows.lengths)
+            if kept is not None:
+                # after a step, whose only border it is
+                state = self.state(state[:, None])[:, 0]
         else:
             q = self.q(unit_length(wide(q)) * self.width**-0.5)
             k = self.k(unit_length(wide(k)))

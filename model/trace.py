@@ -102,6 +102,7 @@ def plan_of(
         request.new_tokens,
         dtype=dtype_word(lm.embed_tokens.weight),
         mla=request.mla,
+        kernels=lm.kernels,
     )
     return run_budget.plan(taps, sizes, wanted, budget)
 

@@ -3,6 +3,9 @@
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from model.in_kernel import taps_in_kernel
+from model.recompute_rule import NEVER_MIXES
+
 if TYPE_CHECKING:
     from model.trace_data import Trace
 
@@ -45,7 +48,7 @@ def is_unexplained(trace: "Trace", name: str, step: int) -> bool:
 def _why_it_did_not_fire(trace: "Trace", name: str, step: int) -> str:
     path, _, attribute = name.rpartition(".")
     owner, config = trace.taps[name].owner, trace.config
-    if path == "layers.0.self_attention_res":
+    if path == NEVER_MIXES:
         return "layer 0 has no sealed sum to read, so this mix does not run"
     if owner == "KimiMLAAttention":
         if attribute in _LATENTS and trace.mla == "expanded":
@@ -60,6 +63,8 @@ def _why_it_did_not_fire(trace: "Trace", name: str, step: int) -> str:
             return "this model projects its queries directly, without a latent"
         if attribute in _FUSED:
             return "the attention was fused, and q or k_cached was not kept to re-compute it"
+    if trace.kernels == "triton" and attribute in taps_in_kernel(owner, trace.step_length(step)):
+        return "it stays inside a Triton kernel, and what would re-compute it was not kept"
     if attribute == "bank" and config.attn_res_block_size is None:
         return "the residuals of this model are plain, so no sum is sealed"
     if owner == "KimiDeltaAttention" and attribute in _CHUNKED:

@@ -105,6 +105,11 @@ class Trace:
         return self.new_tokens + 1
 
     @property
+    def kernels(self) -> str:
+        """`torch` or `triton`: the word with which `kernel_path` begins."""
+        return self.kernel_path.partition(":")[0]
+
+    @property
     def bytes(self) -> int:
         """Memory of the captured tensors; shared storage counts once."""
         storages = {
@@ -185,7 +190,7 @@ class Trace:
         if self.is_captured(name, step) and not self._is_between_borders(name, pos):
             kind, dtype = "captured", dtype_word(self.tensors[step][name])
         elif is_recomputable(self, name, step):
-            kind, reason = "recomputed", how_recomputed(self, name)
+            kind, reason = "recomputed", how_recomputed(self, name, step)
             dtype = "float64" if self.dtype == "float64" else "float32"
         else:
             reason = absence(self, name, step)

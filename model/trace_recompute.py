@@ -1,15 +1,15 @@
 """Values that a fast path does not hold, computed in float64 from what it did hold."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from model.recompute_attention import FROM_KEYS, FROM_LATENTS
+from model.recompute_in_kernel import IN_KERNEL
+from model.recompute_rule import NEVER_MIXES, Request, Rule, source_name
 from model.situ import activation
 from model.trace_select import Selection, drop_indexed, indices
-from model.yarn import score_scale
 
 if TYPE_CHECKING:
     from model.trace_data import Trace
@@ -21,66 +21,51 @@ AT_TOKENS = ("batch", "pos", "head", "d_value", "d_key")
 """Axes of a KDA state that is asked for at tokens, not at borders."""
 
 
-@dataclass
-class Request:
-    """One value at some rows and heads of one step, and access to what it is computed from."""
-
-    trace: "Trace"
-    path: str
-    attribute: str
-    step: int
-    rows: list[int]
-    heads: list[int]
-
-    def read(self, name: str, rows: bool = True) -> np.ndarray:
-        """A captured neighbour `[batch, pos, head, …]` in float64, at the chosen heads."""
-        values = self.trace.array(f"{self.path}.{name}", self.step)[:, :, self.heads]
-        return (values[:, self.rows] if rows else values).astype(np.float64)
-
-    def state_before(self, row: int) -> tuple[int, np.ndarray]:
-        """The nearest state held before `row`, and the first row that it has not seen."""
-        borders = self.trace.borders(self.trace.step_length(self.step))
-        passed = [index for index, border in enumerate(borders) if border < row]
-        if passed:
-            held = self.trace.array(f"{self.path}.state", self.step)[:, passed[-1], self.heads]
-            return borders[passed[-1]] + 1, held.astype(np.float64)
-        if self.step:
-            held = self.trace.array(f"{self.path}.state", self.step - 1)[:, -1, self.heads]
-            return 0, held.astype(np.float64)
-        k, v = self.read("k"), self.read("v")
-        return 0, np.zeros((k.shape[0], len(self.heads), v.shape[-1], k.shape[-1]))
-
-
 def is_recomputable(trace: "Trace", name: str, step: int) -> bool:
+    return _rule(trace, name, step) is not None
+
+
+def _rule(trace: "Trace", name: str, step: int) -> Rule | None:
+    """How the value is computed, if all that it is computed from is at hand."""
     path, _, attribute = name.rpartition(".")
-    if (rule := RULES.get(f"{trace.taps[name].owner}.{attribute}")) is None:
-        return False
+    if path == NEVER_MIXES:
+        return None
+    kind = f"{trace.taps[name].owner}.{attribute}"
+    tables = [RULES, FROM_LATENTS]
+    if trace.kernels == "triton":
+        tables.append(IN_KERNEL)
+    rules = (table[kind] for table in tables if kind in table)
+    return next((rule for rule in rules if _has_all(trace, path, rule, step)), None)
+
+
+def _has_all(trace: "Trace", path: str, rule: Rule, step: int) -> bool:
     if rule.needs_model and trace.model is None:
         return False
-    if not all(trace.is_captured(source, step) for source in _sources(trace, path, rule)):
+    if not all(_is_at_hand(trace, name, step) for name in _sources(trace, path, rule)):
         return False
     return (
         step == 0 or "log_decay" not in rule.reads or trace.is_captured(f"{path}.state", step - 1)
     )
 
 
-def how_recomputed(trace: "Trace", name: str) -> str:
-    path, _, attribute = name.rpartition(".")
-    rule = RULES[f"{trace.taps[name].owner}.{attribute}"]
+def _is_at_hand(trace: "Trace", name: str, step: int) -> bool:
+    return name in trace.taps and (
+        trace.is_captured(name, step) or is_recomputable(trace, name, step)
+    )
+
+
+def how_recomputed(trace: "Trace", name: str, step: int) -> str:
+    path, _, _ = name.rpartition(".")
+    rule = _rule(trace, name, step)
+    assert rule is not None
     layer = path.rpartition(".")[0]
     names = [source.removeprefix(f"{path}.") for source in _sources(trace, path, rule)]
-    names = [source.removeprefix(f"{layer}.") for source in names]
+    names = [source.removeprefix(f"{layer}.") for source in names] or ["the weights"]
     return f"re-computed in float64 from {', '.join(names)}"
 
 
-def _sources(trace: "Trace", path: str, rule: "Rule") -> list[str]:
-    """Whole names of what a rule reads; without a latent, experts read the normed stream."""
-    layer = path.rpartition(".")[0]
-    has_latent = trace.config.routed_expert_hidden_size is not None
-    stream = f"{layer}.post_attention_layernorm.normed"
-    return [
-        stream if name == "latent" and not has_latent else f"{path}.{name}" for name in rule.reads
-    ]
+def _sources(trace: "Trace", path: str, rule: Rule) -> list[str]:
+    return [source_name(trace, path, name) for name in rule.reads]
 
 
 def recompute(
@@ -88,9 +73,10 @@ def recompute(
 ) -> np.ndarray:
     """The chosen tokens and heads of a value that was not held."""
     path, _, attribute = name.rpartition(".")
-    rule = RULES[f"{trace.taps[name].owner}.{attribute}"]
+    rule = _rule(trace, name, step)
+    assert rule is not None
     dims = AT_TOKENS if attribute == "state" else trace.taps[name].dims
-    num_heads = trace.tensor(_sources(trace, path, rule)[0], step).shape[2]
+    num_heads = _heads(trace, name)
     rows = indices(pos, trace.step_length(step), "pos", name)
     heads = indices(head, num_heads, "head", name)
     if not rows or not heads:
@@ -101,6 +87,13 @@ def recompute(
     if trace.dtype != "float64":
         values = values.astype(np.float32)
     return drop_indexed(values, dims, pos, head)
+
+
+def _heads(trace: "Trace", name: str) -> int:
+    linear = trace.config.linear_attn_config
+    if trace.taps[name].owner == "KimiDeltaAttention" and linear is not None:
+        return linear.num_heads
+    return trace.config.num_attention_heads
 
 
 def _refuse_if_large(name: str, size: int) -> None:
@@ -129,32 +122,15 @@ def _delta_rule(request: Request) -> np.ndarray:
         state = decayed_state + written[..., :, None] * k[:, t, :, None, :]
         if t in request.rows:
             terms = {"decayed_state": decayed_state, "recalled": recalled, "state": state}
-            seen[t] = terms[request.attribute]
+            seen[t] = (terms | {"written": written})[request.attribute]
     return np.stack([seen[t] for t in request.rows], axis=1)
-
-
-def _attention_rows(request: Request) -> np.ndarray:
-    """Scores of the chosen queries with every key, masked and normalized as far as asked."""
-    trace = request.trace
-    keys = trace.array(f"{request.path}.k_cached", request.step)[:, request.heads]
-    q = request.read("q").swapaxes(1, 2)
-    scores = q @ keys.astype(np.float64).swapaxes(-1, -2) * score_scale(trace.config)
-    if request.attribute == "scores":
-        return scores
-    past = keys.shape[2] - trace.step_length(request.step)
-    reach = past + np.array(request.rows)
-    masked = np.where(np.arange(keys.shape[2]) <= reach[:, None], scores, -np.inf)
-    if request.attribute == "masked":
-        return masked
-    powers = np.exp(masked - masked.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
 
 
 def _expert_hidden(request: Request) -> np.ndarray:
     trace, rows = request.trace, request.rows
     assert trace.model is not None
     w1, w3 = (trace.model.get_parameter(f"{request.path}.experts.{w}") for w in ("w1", "w3"))
-    names = _sources(trace, request.path, RULES["KimiSparseMoE.expert_hidden"])
+    names = (source_name(trace, request.path, name) for name in ("latent", "gate.chosen"))
     latent, chosen = (trace.tensor(name, request.step)[:, rows].cpu() for name in names)
     latent = latent.double()
     act = activation(trace.config)
@@ -168,27 +144,8 @@ def _expert_hidden(request: Request) -> np.ndarray:
 
 
 def _matrix_bytes(request: Request) -> int:
-    k, v = (request.trace.tensor(f"{request.path}.{n}", request.step).shape for n in "kv")
+    k, v = (request.trace.array(f"{request.path}.{n}", request.step).shape for n in "kv")
     return 8 * k[0] * len(request.rows) * len(request.heads) * k[-1] * v[-1]
-
-
-def _row_bytes(request: Request) -> int:
-    keys = request.trace.tensor(f"{request.path}.k_cached", request.step).shape
-    return 8 * keys[0] * len(request.rows) * len(request.heads) * keys[2]
-
-
-def _small(_request: Request) -> int:
-    return 0
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How one value is computed from what stands beside it."""
-
-    reads: tuple[str, ...]
-    compute: Callable[[Request], np.ndarray]
-    bytes: Callable[[Request], int] = _small
-    needs_model: bool = False
 
 
 _TERMS = ("k", "v", "log_decay", "beta")
@@ -197,10 +154,9 @@ RULES = {
     "KimiDeltaAttention.retention": Rule(("log_decay",), _retention),
     "KimiDeltaAttention.decayed_state": Rule(_TERMS, _delta_rule, _matrix_bytes),
     "KimiDeltaAttention.recalled": Rule(_TERMS, _delta_rule),
+    "KimiDeltaAttention.written": Rule(_TERMS, _delta_rule),
     "KimiDeltaAttention.state": Rule(_TERMS, _delta_rule, _matrix_bytes),
-    "KimiMLAAttention.scores": Rule(("q", "k_cached"), _attention_rows, _row_bytes),
-    "KimiMLAAttention.masked": Rule(("q", "k_cached"), _attention_rows, _row_bytes),
-    "KimiMLAAttention.pattern": Rule(("q", "k_cached"), _attention_rows, _row_bytes),
+    **FROM_KEYS,
     "KimiSparseMoE.expert_hidden": Rule(
         ("latent", "gate.chosen"), _expert_hidden, needs_model=True
     ),

@@ -142,6 +142,33 @@ def test_check_prints_the_worst_error_of_every_equation(capsys):
     assert "0 of them broken" in out.out
 
 
+def test_the_kernels_are_a_choice_and_are_named(capsys):
+    short = ("tiny-k3", "--prompt", "a", "--new-tokens", "1", "--json")
+    _, on_text = said(capsys, "run", *short)
+    _, on_kernels = said(capsys, "run", *short, "--kernels", "triton")
+    on_text, on_kernels = json.loads(on_text.out), json.loads(on_kernels.out)
+    assert on_text["kernels"].endswith("no Triton, since the model is on a CPU")
+    assert on_kernels["kernels"].startswith("triton: ")
+    assert on_text["token_ids"] == on_kernels["token_ids"]
+
+
+def test_equations_are_checked_on_kernels_too(capsys):
+    code, out = said(
+        capsys,
+        *("check", "tiny-k2", "--prompt", "a", "--new-tokens", "1", "--kernels", "triton"),
+    )
+    assert code == 0
+    assert out.out.startswith("on triton: ")
+    assert "0 of them broken" in out.out
+
+
+def test_kernels_that_cannot_run_are_refused_in_one_line(capsys, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    code, out = said(capsys, "run", "tiny-k3", "--kernels", "triton")
+    assert (code, out.out, out.err.count("\n")) == (2, "", 1)
+    assert "only in Triton's interpreter, which TRITON_INTERPRET=1" in out.err
+
+
 def test_a_broken_equation_ends_with_one(capsys, monkeypatch):
     from model import mla
 

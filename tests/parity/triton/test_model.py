@@ -125,6 +125,13 @@ def test_kernels_round_to_bfloat16_no_worse_than_torch(name, device, measured):
     assert ours <= 1.5 * theirs
 
 
+def test_a_gradient_is_refused_instead_of_lost(device):
+    lm = build("tiny-k2", device=place(), kernels="triton")
+    lm.embed_tokens.weight.requires_grad_(True)
+    with pytest.raises(ValueError, match="rms_norm: x needs a gradient, which kernels do not give"):
+        lm(ids(pos=2))
+
+
 @pytest.mark.parametrize("kernel", NAMES)
 def test_a_kernel_runs_when_it_is_asked_for(kernel, device):
     """By itself, in a model whose other functions are the text."""
