@@ -8,8 +8,9 @@ from markupsafe import Markup
 from app.reader.context import Reading
 from app.reader.numbers import Formula, constant, formula, ratio, span
 from app.reader.overview import layer_kinds
+from app.reader.work_view import model_operations
 from model.config import KimiConfig
-from model.cost import Case, Phase, fact, flops, total_kept_bytes
+from model.cost import Case, Phase, fact, total_kept_bytes
 from model.cost_kept import Kind
 
 
@@ -72,7 +73,9 @@ def _operations(phase: Phase) -> Count:
     """Of the whole model for one sequence, in a phase of its own, whatever phase is on screen."""
 
     def count(config: KimiConfig) -> Formula:
-        return formula(lambda b, p, ph: flops(config, "lm", positions=p, phase=phase).value)
+        call = model_operations(config)
+        grown = call.decode if phase == "decode" else call.prefill
+        return Formula(grown, grown, 0)
 
     return count
 

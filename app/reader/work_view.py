@@ -64,7 +64,7 @@ def parameters_below(reading: Reading, entry: Entry, node: Node) -> list[tuple[s
 def node_operations(reading: Reading, entry: Entry, node: Node, degree: int = 1) -> Formula | None:
     """Operations of a node's taps and of all below it that grow so with the batch; or None."""
     if _spans_layers(entry):
-        return _model_operations(reading.config) if degree == 1 else None
+        return model_operations(reading.config) if degree == 1 else None
     found: dict[TapPlace, Formula] = {}
     places = [(entry, node), *((e, reading.node(e)) for e in inside(entry))]
     for place, inner in places:
@@ -96,7 +96,8 @@ def _tap_operations(reading: Reading, place: Entry, tap: str) -> Formula | None:
 
 
 @lru_cache(maxsize=8)
-def _model_operations(config: KimiConfig) -> Formula:
+def model_operations(config: KimiConfig) -> Formula:
+    """Of the whole model in one call, for every sequence of the batch."""
     return formula(lambda b, p, ph: flops(config, "lm", batch=b, positions=p, phase=ph).value)
 
 
