@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model import norm
 from model.kda import delta_step, unit_length
 from model.kda_chunk import chunked_delta_rule
 from model.linear import rounded, wide
@@ -24,12 +25,11 @@ Rival = Callable[..., Outputs]
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Outputs:
-    return (weight * rounded(unit_rms(wide(x), eps), x),)
+    return (norm.rms_norm(x, weight, eps),)
 
 
 def gated_rms_norm(read: Tensor, gate: Tensor, weight: Tensor, eps: float) -> Outputs:
-    normed = wide(weight) * unit_rms(wide(read), eps)
-    return (rounded(normed * wide(gate).sigmoid(), read),)
+    return (norm.gated_rms_norm(read, gate, weight, eps),)
 
 
 def short_convolution(x: Tensor, weight: Tensor, state: Tensor) -> Outputs:
