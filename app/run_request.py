@@ -8,7 +8,7 @@ from model.limits import MAX_PROMPT
 
 EXAMPLE_SOURCE = BUILT_IN[0]
 """The model of the stored example."""
-EXAMPLE_PROMPT = "the cat and the dog and the"
+EXAMPLE_PROMPT = "Copy: fox owl hen goat bee. Again:"
 MOST_NEW_TOKENS = 256
 
 

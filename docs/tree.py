@@ -31,7 +31,7 @@ FOLDERS = {
     "model/training": "k3-mini's world of words, its training and its evaluation",
     "model/training/tasks": "what it is trained on, a file a kind of task",
     "model/weights": "what the shipped model is loaded from",
-    "model/weights/k3-mini": "k3-mini's tokenizer; its weights are seeded for now",
+    "model/weights/k3-mini": "k3-mini as it was trained: weights, tokenizer, figures, card",
     "annotations": "what we say about the model: data, no torch",
     "annotations/nodes": "a Markdown file a node, by family; the path is its id",
     "annotations/kernels": "a page a kernel: what it computes, names and tiles; and GPUs",

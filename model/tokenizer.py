@@ -38,7 +38,3 @@ def tokenizer_for(config: KimiConfig, folder: Path | None = None) -> Tokenizer |
     if folder is not None and config.bos_token_id != tokenizer.bos_id:
         return None
     return tokenizer if len(tokenizer) <= config.vocab_size else None
-
-
-if __name__ == "__main__":
-    byte_tokenizer().save(Path(__file__).parent / "weights" / "k3-mini" / "tokenizer.json")

@@ -10,6 +10,7 @@ import argparse
 import json
 import shutil
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,8 @@ def measured(lm: KimiLM, end: dict[str, Any]) -> dict[str, Any]:
     return {
         "parameters": sum(parameter.numel() for parameter in lm.parameters()),
         "training": {
-            "tokens": end["tokens"],
-            "steps": end["step"],
+            "tokens": K3_MINI.tokens,
+            "steps": K3_MINI.steps,
             "processor_seconds": end["seconds"],
             "peak_rate": K3_MINI.peak,
         },
@@ -80,9 +81,10 @@ def measured(lm: KimiLM, end: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(lm: KimiLM, opening: str, temperature: float = 0.0, seed: int = 0) -> str:
-    """The opening and `LENGTH` tokens after it."""
+    """The opening and up to `LENGTH` tokens after it, until the model ends the page."""
     trace = run(lm, opening, LENGTH, temperature=temperature, seed=seed, keep=[])
-    return "".join(token.text for token in trace.tokens if not token.special)
+    page = takewhile(lambda token: not token.special, trace.tokens[1:])
+    return "".join(token.text for token in page)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Shipped weights are the ones that were measured: a changed file is refused before it is used."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from model import shipped
 from model.init import FLOAT32
 from model.load import build, load
 from model.presets import preset
+from model.shipped import FOLDER
 from model.tokenizer import byte_tokenizer
+from model.training.card import card
+from model.training.evaluation import loops, report
 from model.training.ship import WEIGHTS, write_checkpoint
 
 
@@ -56,3 +60,30 @@ def test_weights_without_hashes_are_refused(folder):
 def test_a_folder_of_ones_own_needs_no_hashes(folder):
     (folder / shipped.SUMS).unlink()
     assert load(str(folder)).config == preset("tiny-k3")
+
+
+def test_the_card_tells_what_was_measured():
+    found = json.loads((FOLDER / "k3-mini" / "evaluation.json").read_text(encoding="utf-8"))
+    assert (FOLDER / "k3-mini" / "README.md").read_text(encoding="utf-8") == card(found)
+    assert len(found["evaluation"]) == 3
+    assert found["parameters"] == sum(p.numel() for p in load("k3-mini").parameters())
+
+
+def test_no_expert_is_dead_and_no_sample_goes_round():
+    found = json.loads((FOLDER / "k3-mini" / "evaluation.json").read_text(encoding="utf-8"))
+    loads = [load for report in found["evaluation"] for load in report["expert_load"].values()]
+    assert min(map(min, loads)) >= 0.2
+    assert {text: loops(text) for text in found["greedy"] + found["drawn"] if loops(text)} == {}
+
+
+def test_an_evaluation_of_the_shipped_weights_gives_what_the_card_was_made_from():
+    found = json.loads((FOLDER / "k3-mini" / "evaluation.json").read_text(encoding="utf-8"))
+    again = report(load("k3-mini"), found["evaluation"][0]["seed"], rows=24, mechanisms=False)
+    told = found["evaluation"][0]["accuracy"]
+    # 24 rows of the 480: a twentieth of the answers
+    for task, asked in again["asked"].items():
+        if asked >= 40:
+            assert again["accuracy"][task] == pytest.approx(told[task], abs=0.2)
+    assert again["bits_per_byte"] == pytest.approx(
+        found["evaluation"][0]["bits_per_byte"], rel=0.15
+    )

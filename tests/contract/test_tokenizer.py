@@ -15,9 +15,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from model.load import build, load, upstream_state
 from model.presets import hf, preset, tiny_k3
 from model.tokenizer import SPECIALS, byte_tokenizer, read_tokenizer, tokenizer_for
+from model.training.vocabulary import word_tokenizer
 
 SAVED = Path(__file__).parents[2] / "model" / "weights" / "k3-mini" / "tokenizer.json"
 TOKENIZER = byte_tokenizer()
+SHIPPED = read_tokenizer(SAVED, preset("k3-mini"))
 
 HOSTILE = (
     "",
@@ -104,11 +106,31 @@ def test_the_ids_of_the_config_are_those_of_the_tokenizer(config):
     assert len(TOKENIZER) <= config.vocab_size
 
 
-def test_the_saved_tokenizer_is_the_one_built_here(tmp_path):
-    TOKENIZER.save(tmp_path / "tokenizer.json")
+def test_the_shipped_tokenizer_is_the_one_of_the_corpus(tmp_path):
+    word_tokenizer().save(tmp_path / "tokenizer.json")
     built, saved = (json.loads(p.read_text()) for p in (tmp_path / "tokenizer.json", SAVED))
     assert built == saved
-    assert read_tokenizer(SAVED, preset("k3-mini")).special_ids == TOKENIZER.special_ids
+    assert SHIPPED.special_ids == TOKENIZER.special_ids
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_shipped_tokenizer_gives_any_text_back(text):
+    ids = SHIPPED.encode(text)
+    assert SHIPPED.decode(ids) == text
+    assert SHIPPED.special_ids.isdisjoint(ids)
+
+
+@given(st.text())
+def test_the_shipped_tokenizer_gives_all_of_unicode_back(text):
+    if not any(0xD800 <= ord(c) < 0xE000 for c in text):
+        assert SHIPPED.decode(SHIPPED.encode(text)) == text
+
+
+def test_known_words_and_numbers_are_one_token_each():
+    text = "Mira walks to the kitchen with 47 keys."
+    words = [SHIPPED.describe(i).text for i in SHIPPED.encode(text)]
+    assert words[:7] == ["Mira", " walks", " to", " the", " kitchen", " with", " 47"]
+    assert "".join(words) == text
 
 
 @pytest.mark.parametrize("name", SPECIALS)

@@ -1,0 +1,164 @@
+"""What the tour says of k3-mini, asked of the weights that are shipped."""
+
+import numpy as np
+import pytest
+
+from annotations.loader import load_nodes
+from annotations.tour import TOUR, stops
+from app.state import selection
+from model.load import load
+from model.trace import run
+
+STOPS = {stop.key: stop for stop in stops()}
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load("k3-mini", device="cpu", dtype="float32")
+
+
+class Seen:
+    """The run of a stop, its prompt and what was written as one row of tokens."""
+
+    def __init__(self, lm, stop):
+        self.stop = stop
+        self.trace = run(lm, stop.prompt, stop.new)
+        self.words = [token.text.strip() for token in self.trace.tokens]
+        self.answer = range(self.trace.prompt_length - 1, len(self.words) - 1)
+        """Positions from which a token of the answer was expected."""
+
+    def whole(self, tap):
+        steps = [self.trace.array(tap, step) for step in range(self.trace.steps)]
+        return np.concatenate(steps, axis=1)[0]
+
+    def mixer(self, tap):
+        return self.whole(f"layers.{self.stop.layer}.self_attn.{tap}")
+
+    def chances(self):
+        """`[pos, vocab]`"""
+        logits = self.whole("logits").astype(np.float64)
+        powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    def chance_of_what_came(self):
+        found = self.chances()
+        return [found[i, self.trace.token_ids[i + 1]] for i in self.answer]
+
+
+def copies(seen):
+    assert seen.words[seen.answer[0] + 1 :][:5] == ["fox", "owl", "hen", "goat", "bee"]
+    assert min(seen.chance_of_what_came()[:5]) > 0.95
+
+
+def looks_at_the_colon(seen):
+    name = f"layers.{seen.stop.layer}.self_attn.pattern"
+    colon = max(i for i, word in enumerate(seen.words[: seen.answer[0] + 1]) if word == ":")
+    assert seen.words[colon - 1] == "Again"
+    for step in range(1, 6):
+        assert seen.trace.array(name, step)[0, seen.stop.head, 0, colon] > 0.9
+
+
+def reads_what_was_written(seen):
+    def likeness(a, b):
+        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+    first, second = (i for i, word in enumerate(seen.words) if word == "key")
+    assert (seen.words[first + 1], second) == ("77", seen.stop.token)
+    assert second - (first + 1) == 13
+    read = seen.mixer("read")[second, seen.stop.head]
+    values = seen.mixer("v")[:, seen.stop.head]
+    others = [i for i, word in enumerate(seen.words[:second]) if word.isdigit() and i != first + 1]
+    assert len(others) == 5
+    assert likeness(read, values[first + 1]) > 0.85
+    assert max(likeness(read, values[i]) for i in others) < 0.4
+
+
+def forgets_at_full_stops(seen):
+    kept = np.exp(seen.mixer("log_decay"))[:, seen.stop.head].mean(-1)
+    sentences = range(1, max(i for i, word in enumerate(seen.words[:-6]) if word == ".") + 1)
+    stops_ = [kept[i] for i in sentences if seen.words[i] == "."]
+    words = [kept[i] for i in sentences if seen.words[i] != "."]
+    assert len(stops_) == 4
+    assert max(abs(x - 2 / 3) for x in stops_) < 0.12
+    assert min(words) > 0.8
+
+
+def prefers_numbers(seen):
+    chosen = seen.whole(f"layers.{seen.stop.layer}.block_sparse_moe.gate.chosen")
+    numbers = [i for i in range(1, len(chosen)) if seen.words[i].isdigit()]
+    others = [i for i in range(1, len(chosen)) if not seen.words[i].isdigit()]
+    assert min(len(numbers), len(others)) >= 10
+    assert (chosen[numbers] == 2).any(-1).mean() > 0.6
+    assert (chosen[others] == 2).any(-1).mean() < 0.15
+
+
+def reads_the_embedding(seen):
+    weights = seen.whole(f"layers.{seen.stop.layer}.{seen.stop.at}.weights")
+    listed = [
+        i for i, word in enumerate(seen.words) if word in ("fox", "owl", "hen", "goat", "bee")
+    ]
+    assert len(listed) == 10
+    assert min(weights[i, 0] for i in listed) > 0.75
+
+
+def adds_with_certainty(seen):
+    assert "".join(token.text for token in seen.trace.tokens if not token.special).endswith(
+        "so 34 + 28 = 62."
+    )
+    assert min(seen.chance_of_what_came()) > 0.9
+
+
+def mixes_up_owners(seen):
+    assert seen.words[-1] == "12"
+    ranked = seen.chances()[seen.answer[-1]].argsort()[::-1]
+    names = [seen.trace.model.tokenizer.describe(int(i)).text.strip() for i in ranked[:2]]
+    assert names == ["12", "47"]
+
+
+CLAIMS = {
+    "copy": copies,
+    "anchor": looks_at_the_colon,
+    "memory": reads_what_was_written,
+    "forgetting": forgets_at_full_stops,
+    "expert": prefers_numbers,
+    "embedding": reads_the_embedding,
+    "sum": adds_with_certainty,
+    "mistake": mixes_up_owners,
+}
+
+
+def test_every_stop_has_a_claim_and_the_tour_is_of_a_readable_length():
+    assert set(CLAIMS) == set(STOPS)
+    assert 6 <= len(STOPS) <= 8
+
+
+@pytest.mark.parametrize("key", STOPS)
+def test_what_a_stop_says_is_so(lm, key):
+    CLAIMS[key](Seen(lm, STOPS[key]))
+
+
+@pytest.mark.parametrize("key", STOPS)
+def test_the_address_of_a_stop_is_understood_and_its_node_exists(key):
+    from urllib.parse import parse_qsl
+
+    stop = STOPS[key]
+    asked = selection(dict(parse_qsl(stop.address(1)[1:])))
+    assert asked.notices == ()
+    assert (asked.node, asked.layer, asked.head) == (stop.node, stop.layer, stop.head)
+    assert (asked.prompt, asked.new, asked.source) == (stop.prompt, stop.new, "k3-mini")
+    assert stop.node in load_nodes()
+
+
+def test_a_stop_with_an_unknown_word_is_refused(monkeypatch, tmp_path):
+    from annotations import tour
+
+    odd = tmp_path / TOUR.name
+    odd.write_text("[one]\ntitle = 'a'\nlook = 'b'\nprompt = 'c'\nnode = 'd'\nlayers = 3\n")
+    monkeypatch.setattr(tour, "TOUR", odd)
+    stops.cache_clear()
+    with pytest.raises(ValueError, match="'one' has layers"):
+        stops()
+    odd.write_text("[one]\ntitle = 'a'\n")
+    with pytest.raises(ValueError, match=r"'one'.*missing"):
+        stops()
+    stops.cache_clear()
