@@ -105,14 +105,13 @@ def choose_kernels(asked: str, device: torch.device, dtype: str) -> Choice:
         raise ValueError(f"kernels={asked!r}: choose one of {', '.join(KERNELS)}.")
     if asked == "torch":
         return Choice(TORCH, IN_TORCH)
+    if asked == "auto" and device.type != "cuda":
+        # Triton is not even imported for it
+        return Choice(TORCH, f"{IN_TORCH}; no Triton, since the model is not on a GPU")
     missing = why_not(device.type, dtype)
-    if asked == "triton":
-        if missing:
-            raise ValueError(f"kernels='triton' cannot run: {missing}. 'auto' or 'torch' can.")
-        where = "" if device.type == "cuda" else "; in Triton's interpreter"
-        return Choice(triton_kernels(), IN_TRITON + where)
-    if device.type != "cuda" and not missing:
-        missing = "the model is on a CPU"
+    if missing and asked == "triton":
+        raise ValueError(f"kernels='triton' cannot run: {missing}. 'auto' or 'torch' can.")
     if missing:
         return Choice(TORCH, f"{IN_TORCH}; no Triton, since {missing}")
-    return Choice(triton_kernels(), IN_TRITON)
+    where = "" if device.type == "cuda" else "; in Triton's interpreter"
+    return Choice(triton_kernels(), IN_TRITON + where)

@@ -147,7 +147,7 @@ def test_the_kernels_are_a_choice_and_are_named(capsys):
     _, on_text = said(capsys, "run", *short)
     _, on_kernels = said(capsys, "run", *short, "--kernels", "triton")
     on_text, on_kernels = json.loads(on_text.out), json.loads(on_kernels.out)
-    assert on_text["kernels"].endswith("no Triton, since the model is on a CPU")
+    assert on_text["kernels"].endswith("no Triton, since the model is not on a GPU")
     assert on_kernels["kernels"].startswith("triton: ")
     assert on_text["token_ids"] == on_kernels["token_ids"]
 

@@ -1,7 +1,10 @@
 """Which kernels a model gets, what it says of them, and what is refused."""
 
 import inspect
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ from model.load import build, load
 from model.mla import KimiMLAAttention
 from model.moe import KimiMoEGate
 
+ROOT = Path(__file__).parents[2]
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 TEXT = (
     *(norm.rms_norm, norm.gated_rms_norm, conv.short_convolution, rope.rotate),
@@ -50,7 +54,14 @@ def test_every_launcher_can_be_chosen():
 def test_without_a_gpu_auto_is_the_text_of_the_model_and_says_why():
     lm = build("tiny-k3")
     assert (lm.kernels, lm.kernel_path.partition(":")[0]) == ("torch", "torch")
-    assert lm.kernel_path.endswith("no Triton, since the model is on a CPU")
+    assert lm.kernel_path.endswith("no Triton, since the model is not on a GPU")
+
+
+def test_a_model_on_its_text_imports_no_triton():
+    program = "import sys; from model.load import build; build('tiny-k3'); "
+    program += "sys.exit('triton' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_on_a_gpu_auto_is_triton():
