@@ -1,5 +1,7 @@
 """Pieces of a page: hostile text, formulas, numbers and lines."""
 
+import dataclasses
+
 import pytest
 
 from annotations.node import Node, Source, Symbol
@@ -188,3 +190,24 @@ def test_an_excerpt_that_was_not_fetched_says_how_to_fetch_it(tmp_path, monkeypa
     assert card.url.startswith("https://huggingface.co/moonshotai/Kimi-K3/blob/f831ab66")
     assert "holds no k3/a.py" in card.missing
     assert "python -m annotations fetch" in card.advice
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [(None, "unchecked"), ("y = 2\n", "checked, and does not agree"), ("x = 1\n", "checked on fetch")],
+    ids=["not fetched", "other text", "the cited text"],
+)
+def test_a_page_says_whether_its_lines_were_checked(tmp_path, monkeypatch, text, status):
+    monkeypatch.setenv("KIMISCOPE_PINNED_DIR", str(tmp_path))
+    if text is not None:
+        (tmp_path / "k3").mkdir()
+        (tmp_path / "k3" / "a.py").write_text(text)
+    source = Source(
+        id="s", claim="c", grade="direct", pin="k3", path="a.py", lines="1", names=("x",)
+    )
+    nodes = current_nodes()
+    node = dataclasses.replace(nodes["kda/state"], sources=(source,))
+    reading = Reading("k3", {**nodes, node.id: node})
+    html = Page(reading, reading.by_place[node.id, "self_attn"], Lines()).body()
+    assert html.count('class="ks-status"') == 1
+    assert f'<span class="ks-status">{status}</span>' in html
