@@ -31,7 +31,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     """Source, prompt and Run. Returns the selection as the reader has it, and what to write."""
     style()
     canvas_library()
-    selection = _with_asked(selection)
+    address, selection = selection, _with_asked(selection)
     shown = _shown_run(selection, store)
     follow("source", selection.source)
     follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
@@ -56,7 +56,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
         waiting=pressed,
     )
     if not pressed:
-        return selection, {}
+        return selection, _unsaid(address, selection)
     st.session_state.pop(STOPPED, None)
     st.session_state[ASKED] = (source, prompt, new)
     note_sent(ASKED, (source, _in_address(prompt), new))
@@ -96,7 +96,7 @@ def _with_asked(selection: Selection) -> Selection:
     """
     follow(ASKED, (selection.source, selection.prompt, selection.new))
     source, prompt, new = st.session_state[ASKED]
-    if prompt == selection.prompt and new == selection.new:
+    if (source, prompt, new) == (selection.source, selection.prompt, selection.new):
         return selection
     return replace(selection, source=source, prompt=prompt, new=new, run=None)
 
@@ -179,6 +179,16 @@ def _count(source: str, prompt: str) -> str:
 
 def _in_address(prompt: str) -> str | None:
     return prompt if 0 < len(prompt) <= LONGEST_PROMPT_IN_URL else None
+
+
+def _unsaid(address: Selection, asked: Selection) -> Url:
+    """What the address still lacks of a request: a rerun that came soon dropped its writing."""
+    if asked is address:
+        return {}
+    prompt = _in_address(asked.prompt or "")
+    if (address.source, address.prompt, address.new) == (asked.source, prompt, asked.new):
+        return {}
+    return {"source": asked.source, "prompt": prompt, "new": asked.new}
 
 
 def _written(asked: Selection) -> Url:

@@ -10,10 +10,16 @@ import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
 from app.figures.heat import Group, Panel, Rows, heat_figure
+from app.run_engine import EXAMPLE, tokenizer_of
+from model.presets import preset
+from model.trace import open_trace
 
 KV_CACHE = "?node=mla/kv_cache&layer=3"
 SHARED_KEY = "?node=mla/k_shared&layer=3"
 STATE = "?node=kda/state&layer=0"
+EXAMPLE_TOKENS = len(open_trace(EXAMPLE).token_ids)
+LAYERS = preset("k3-mini").num_hidden_layers
+TOKENIZER = tokenizer_of("k3-mini")
 
 
 def figure(page: Page) -> Locator:
@@ -105,7 +111,7 @@ def test_what_is_exported_is_what_is_shown(visitor):
     assert array.dtype == np.float32
     rows = list(csv.reader(io.StringIO(saved(page, "CSV").decode())))
     table = np.array([row[2:] for row in rows[1:]], dtype=np.float64)
-    assert table.shape == array.shape == (34, 16)
+    assert table.shape == array.shape == (EXAMPLE_TOKENS, 16)
     assert np.array_equal(table.astype(np.float32), array)
     assert rows[0][:3] == ["position", "label", "k_shared 0"]
     assert rows[1][1] == "<bos>"
@@ -216,7 +222,7 @@ def test_every_value_stands_in_a_table_too(visitor):
     page = visitor.open(SHARED_KEY)
     figure(page).get_by_text("as a table").click()
     cells = figure(page).locator("td")
-    expect(cells).to_have_count(34 * 16)
+    expect(cells).to_have_count(EXAMPLE_TOKENS * 16)
     shown = re.search(r"\]\s+([+−][\d.]+)", readout(page).inner_text())
     assert shown
     assert cells.first.inner_text() == shown[1]
@@ -238,10 +244,12 @@ def test_the_live_half_greys_at_once_on_the_way_to_another_page(visitor):
 def test_a_long_run_tells_of_its_layers_and_is_stopped(visitor):
     page = visitor.open(SHARED_KEY)
     figure(page)
-    page.locator(".st-key-prompt textarea").fill("the cat and the dog " * 100)
+    page.locator(".st-key-prompt textarea").fill("the cat and the dog " * 400)
     page.locator(".st-key-run button").click()
     live = page.locator(".st-key-live")
-    expect(live).to_contain_text(re.compile(r"prefill layer \d+ of 13|loading"), timeout=30_000)
+    expect(live).to_contain_text(
+        re.compile(rf"prefill layer \d+ of {LAYERS}|loading"), timeout=30_000
+    )
     # what still stands is of the run before, and grey
     old = live.locator(".stElementContainer").filter(has=page.locator(".kl-section")).first
     expect(old).to_have_css("opacity", "0.38")
@@ -260,5 +268,5 @@ def test_two_readers_at_once_see_their_own_runs(visitor, another):
         page.locator(".st-key-run button").click()
     for page, prompt in zip(pages, prompts, strict=True):
         page.wait_for_url(re.compile("run=[0-9a-f]{6}"), timeout=60_000)
-        seen = f"{len(prompt) + 1 + 6} positions"
+        seen = f"{len(TOKENIZER.encode(prompt)) + 1 + 6} positions"
         expect(page.locator(".st-key-live")).to_contain_text(seen, timeout=20_000)

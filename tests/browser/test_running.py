@@ -48,8 +48,8 @@ def test_layers_are_chosen_without_losing_the_run(visitor):
     expect(live(page)).to_contain_text("layers.7.self_attn.k_cached", timeout=15_000)
     page.locator(".st-key-layer input[type=range]").focus()
     page.keyboard.press("ArrowRight")
-    expect(live(page)).to_contain_text("layers.11.self_attn.k_cached", timeout=15_000)
-    page.wait_for_url(re.compile("layer=11"), timeout=10_000)
+    expect(live(page)).to_contain_text("layers.8.self_attn.k_cached", timeout=15_000)
+    page.wait_for_url(re.compile("layer=8"), timeout=10_000)
 
 
 HOSTILE = [

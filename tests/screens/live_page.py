@@ -14,7 +14,7 @@ nodes = st.session_state.setdefault("test-nodes", load_nodes())
 selection = state.selection(st.query_params)
 store = shared_store()
 with st.sidebar:
-    selection, _ = prompt_form(selection, store)
+    selection, st.session_state["test-url"] = prompt_form(selection, store)
     place = place_of(selection, nodes, preset(selection.source))
     selection, _ = place_pickers(selection, place, store)
     place = place_of(selection, nodes, preset(selection.source))

@@ -197,3 +197,28 @@ def test_sizes_that_fit_the_run_are_one_click_away():
     assert 'data-switch="k2"' in text
     fitting = written(open_page(node="mla/kv_cache", model="k2", source="tiny-k2"))
     assert "data-switch" not in fitting
+
+
+def test_what_was_asked_is_written_until_the_address_says_it():
+    page = open_page(node="mla/k_shared")
+    press_run(page, "asked once")
+    wanted = {"source": "k3-mini", "prompt": "asked once", "new": 1}
+    assert wanted.items() <= page.session_state["test-url"].items()
+    # a rerun before the browser had it: the page still shows that run, and writes it again
+    page.run()
+    assert positions("asked once", new=1) in written(page)
+    assert page.session_state["test-url"] == wanted
+    for name, value in wanted.items():
+        page.query_params[name] = str(value)
+    page.run()
+    assert page.session_state["test-url"] == {}
+    assert positions("asked once", new=1) in written(page)
+
+
+def test_another_model_asked_with_the_same_prompt_is_not_lost():
+    page = open_page(node="mla/k_shared", prompt="the same", new=1)
+    page.sidebar.selectbox(key="source").set_value("tiny-k2")
+    press_run(page, "the same")
+    page.run()
+    assert page.session_state["test-url"]["source"] == "tiny-k2"
+    assert "tiny-k2" in written(page)

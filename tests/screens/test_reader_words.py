@@ -194,7 +194,11 @@ def test_an_excerpt_that_was_not_fetched_says_how_to_fetch_it(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     ("text", "status"),
-    [(None, "unchecked"), ("y = 2\n", "checked, and does not agree"), ("x = 1\n", "checked on fetch")],
+    [
+        (None, "unchecked"),
+        ("y = 2\n", "checked, and does not agree"),
+        ("x = 1\n", "checked on fetch"),
+    ],
     ids=["not fetched", "other text", "the cited text"],
 )
 def test_a_page_says_whether_its_lines_were_checked(tmp_path, monkeypatch, text, status):
