@@ -14,7 +14,7 @@ PAGES = {
     "overview": "",
     "kv-cache": "?node=mla/kv_cache&layer=3",
     "shared-key": "?node=mla/k_shared&layer=3",
-    "attn-res": "?node=attn_res/mix&layer=10",
+    "attn-res": "?node=attn_res/mix&layer=6",
     "kv-cache-k2": "?model=k2&node=mla/kv_cache&layer=3",
 }
 SIZES = {1440: 900, 390: 844}
