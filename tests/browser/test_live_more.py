@@ -244,11 +244,12 @@ def test_the_live_half_greys_at_once_on_the_way_to_another_page(visitor):
 def test_a_long_run_tells_of_its_layers_and_is_stopped(visitor):
     page = visitor.open(SHARED_KEY)
     figure(page)
-    page.locator(".st-key-prompt textarea").fill("the cat and the dog " * 400)
+    page.locator(".st-key-prompt textarea").fill("the cat and the dog " * 350)
+    page.locator(".st-key-new input").fill("256")
     page.locator(".st-key-run button").click()
     live = page.locator(".st-key-live")
     expect(live).to_contain_text(
-        re.compile(rf"prefill layer \d+ of {LAYERS}|loading"), timeout=30_000
+        re.compile(rf"prefill layer \d+ of {LAYERS}|loading|decode \d+ of 256"), timeout=30_000
     )
     # what still stands is of the run before, and grey
     old = live.locator(".stElementContainer").filter(has=page.locator(".kl-section")).first
