@@ -249,7 +249,7 @@ def test_a_long_run_tells_of_its_layers_and_is_stopped(visitor):
     page.locator(".st-key-run button").click()
     live = page.locator(".st-key-live")
     expect(live).to_contain_text(
-        re.compile(rf"prefill layer \d+ of {LAYERS}|loading|decode \d+ of 256"), timeout=30_000
+        re.compile(rf"prefill layer \d+ of {LAYERS}|loading|decode, \d"), timeout=30_000
     )
     # what still stands is of the run before, and grey
     old = live.locator(".stElementContainer").filter(has=page.locator(".kl-section")).first
