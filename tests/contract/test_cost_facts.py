@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from model.config import KimiConfig
 from model.cost import FACTS, fact, kept, parameter_sizes, parameters
-from model.presets import preset, tiny_k2, tiny_k3
+from model.presets import hf, preset, tiny_k2, tiny_k3
 
 K3 = {
     "kv_values_per_position": 30_720,
@@ -261,3 +262,11 @@ def test_head_dim_is_not_taken_as_hidden_over_heads():
     config = preset("k3")
     assert config.hidden_size / config.num_attention_heads != config.v_head_dim
     assert fact("kv_values_per_position", config).value == 96 * (192 + 128)
+
+
+def test_another_model_with_latent_attention_keeps_what_others_measured():
+    """DeepSeek-V2-Lite: 27 layers of 16 heads, without a latent of the queries."""
+    changes = {"num_hidden_layers": 27, "num_attention_heads": 16, "q_lora_rank": None}
+    lite = KimiConfig.from_hf(hf("k2") | changes | {"num_key_value_heads": 16})
+    assert fact("latent_bytes_per_position_all_layers", lite).value == 31_104
+    assert 2 * fact("kv_values_per_position_all_layers", lite).value == 276_480
