@@ -7,9 +7,7 @@ from playwright.sync_api import expect
 from annotations.tour import stops
 
 
-def test_the_tour_leads_from_stop_to_stop_and_ends(fresh_app, chromium_visit):
-    # a server of its own: the tour runs the example's prompt, which others expect to be stored
-    visitor = chromium_visit(fresh_app)
+def test_the_tour_leads_from_stop_to_stop_and_ends(visitor):
     page = visitor.open()
     expect(page.locator(".ks-stops li")).to_have_count(len(stops()), timeout=20_000)
     page.locator(".ks-stops a").first.click()
