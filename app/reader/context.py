@@ -38,6 +38,10 @@ class Reading:
     def is_released(self) -> bool:
         return self.model in MODELS
 
+    @property
+    def size_words(self) -> str:
+        return "released size" if self.is_released else "as it runs here"
+
     @cached_property
     def taps(self) -> dict[str, TapInfo]:
         return taps()

@@ -87,10 +87,6 @@ class KernelPage:
         return self.reading.name
 
     @property
-    def size_words(self) -> str:
-        return "released size" if self.reading.is_released else "as it runs here"
-
-    @property
     def crumb(self) -> list[Markup]:
         return [
             Markup('<a href="?view=overview" data-view="overview">{}</a>').format(

@@ -76,10 +76,6 @@ class Page:
         return self.reading.name
 
     @property
-    def size_words(self) -> str:
-        return "released size" if self.reading.is_released else "as it runs here"
-
-    @property
     def crumb(self) -> list[Markup]:
         above = breadcrumb(self.reading.family, self.entry.node, self.entry.instance)[:-1]
         steps = [e for e in above if e.node in self.reading.nodes]

@@ -139,19 +139,6 @@ def look_ups_right(batch: Batch, logits: Tensor) -> dict[tuple[int, int, int, st
     }
 
 
-def greedy(lm: KimiLM, text: str, tokens: int) -> str:
-    """`text` and what the model writes after it, ended by its end token or after `tokens`."""
-    ids = [lm.tokenizer.bos_id, *lm.tokenizer.encode(text)]
-    cache = lm.new_cache()
-    fed, made = torch.tensor([ids]), []
-    with torch.no_grad():
-        for _ in range(tokens):
-            chosen = int(lm(fed, cache, logits="last")[0, -1].argmax())
-            made.append(chosen)
-            fed = torch.tensor([[chosen]])
-    return text + lm.tokenizer.decode(made)
-
-
 def loops(text: str, words: int = 4, most: int = 2) -> list[str]:
     """Runs of `words` words that come more than `most` times."""
     parts_ = text.split()

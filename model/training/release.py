@@ -83,8 +83,8 @@ def measured(lm: KimiLM, end: dict[str, Any]) -> dict[str, Any]:
 def written(lm: KimiLM, opening: str, temperature: float = 0.0, seed: int = 0) -> str:
     """The opening and up to `LENGTH` tokens after it, until the model ends the page."""
     trace = run(lm, opening, LENGTH, temperature=temperature, seed=seed, keep=[])
-    page = takewhile(lambda token: not token.special, trace.tokens[1:])
-    return "".join(token.text for token in page)
+    special = lm.tokenizer.special_ids
+    return lm.tokenizer.decode(list(takewhile(lambda i: i not in special, trace.token_ids[1:])))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from model.kimi import KimiLM
 from model.load import build, load
 from model.presets import hf
 from model.shipped import SUMS, sha256
+from model.training import release
 from model.training.corpus import Answer, Batch
 from model.training.evaluation import (
     answers,
     corpus_of,
     forward,
-    greedy,
     loops,
     lost_look_ups,
     parts,
@@ -125,13 +125,15 @@ def test_a_report_is_the_same_for_the_same_seed(lm):
     assert 1 < first["bits_per_byte"] < 12
 
 
-def test_greedy_text_is_what_whole_calls_choose(lm):
-    text = greedy(lm, "Mira goes", 3)
+def test_what_is_written_is_the_opening_and_what_whole_calls_choose(lm, monkeypatch):
+    monkeypatch.setattr(release, "LENGTH", 3)
+    text = release.written(lm, "Mira goes")
     ids = [256, *lm.tokenizer.encode("Mira goes")]
     for _ in range(3):
         with torch.no_grad():
             ids.append(int(lm(torch.tensor([ids]))[0, -1].argmax()))
-    assert text == "Mira goes" + lm.tokenizer.decode(ids[3:])
+    assert lm.tokenizer.special_ids.isdisjoint(ids[1:])
+    assert text == lm.tokenizer.decode(ids[1:])
 
 
 def test_a_loop_is_a_run_of_four_words_that_comes_three_times():
