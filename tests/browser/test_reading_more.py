@@ -108,6 +108,11 @@ def test_the_page_never_scrolls_sideways_on_a_phone(app, chromium):
     for place in page.evaluate(PLACES):
         page.evaluate(SHOW, place)
         wide += [[*place, what] for what in page.evaluate(OVER_THE_EDGE)]
+    for view in ("overview", "compare", "kernel", "weights", "proofs", "memory"):
+        page.goto(f"{app.url}/?view={view}")
+        expect(page.locator(".ks-above h1")).to_be_visible(timeout=20_000)
+        page.wait_for_timeout(1500)
+        wide += [[view, what] for what in page.evaluate(OVER_THE_EDGE)]
     context.close()
     assert wide == []
 
