@@ -10,6 +10,8 @@ from kernels.kda_scan import scan_chunks
 
 SEGMENT = 512
 """Rows between the memories that `chunked_delta_rule` returns."""
+ALL_TERMS = 16
+"""Rows of a chunk where terms come as float32 and written values go out: more would not fit."""
 
 
 class ChunkResult(NamedTuple):
@@ -63,7 +65,7 @@ def chunked_delta_rule(
 ) -> ChunkResult:
     """The function of the same name in `model/kda_chunk.py`, whose terms are computed already."""
     check_rows("chunked_delta_rule", q, k, v, log_decay, beta, state)
-    prepared = prepare_chunks(q, k, log_decay, beta)
+    prepared = prepare_chunks(q, k, log_decay, beta, chunk=ALL_TERMS)
     read, new, written, borders = scan_chunks(prepared, v, state, segment=SEGMENT)
     assert written is not None
     assert borders is not None

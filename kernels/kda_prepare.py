@@ -27,7 +27,10 @@ from kernels.sigmoid import sigmoid
 
 CHUNK = 32
 KEYS = 32
-"""Key channels that one program works on at a time."""
+"""Key channels that one program works on at a time; half of them where they are float32.
+
+A product of float32 is several, whose parts want registers of their own.
+"""
 LOG2_E = tl.constexpr(1.4426950408889634)
 STEEPEST = tl.constexpr(-1000.0)
 """No log-decay is taken to be less, so that none is infinite: its exponential is zero anyway."""
@@ -302,7 +305,7 @@ def prepare_chunks(
         DOT=FLOATS[dtype],
         PRECISION=precision_of_float32(dtype),
         C=chunk,
-        BLOCK_K=min(tile_width(K), KEYS),
+        BLOCK_K=min(tile_width(K), KEYS // 2 if dtype == torch.float32 else KEYS),
         # a warp to each block of rows
         num_warps=chunk // R.value,
         num_stages=1,

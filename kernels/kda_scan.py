@@ -24,7 +24,7 @@ def tiling(dtype: torch.dtype, with_terms: bool) -> tuple[int, int, int]:
     Products of float32 are several products each, and take them all.
     """
     if dtype == torch.float32:
-        return 16, 4, 1
+        return 16, 8, 1
     return 64, 4 if architecture() == HOPPER and not with_terms else 8, 2
 
 
@@ -82,10 +82,6 @@ def kda_scan_kernel(
         tile = slot * C * K + row[:, None] * K + key
         keys = tl.load(keys_ptr + tile, mask=has_key, other=0.0)  # [C, BLOCK_K]
         queries = tl.load(queries_ptr + tile, mask=has_key, other=0.0)  # [C, BLOCK_K]
-        keys_to_end = tl.load(keys_to_end_ptr + tile, mask=has_key, other=0.0)  # [C, BLOCK_K]
-        solve = tl.load(solve_ptr + slot * C * C + square)  # [C, C]
-        products = tl.load(products_ptr + slot * C * C + square)  # [C, C]
-        kept = tl.load(kept_ptr + slot * K + key, mask=has_key, other=0.0)  # [BLOCK_K]
         pos = chunk * C + row
         here = has_value[:, None] & (pos < length)
         at = batch * v_batch + pos.to(tl.int64) * v_pos + head * v_head + value[:, None]
@@ -94,9 +90,13 @@ def kda_scan_kernel(
         # what a row expects is what the chunk's first memory recalls, faded up to the row
         narrow = state.to(DOT)
         error = v - tl.dot(narrow, tl.trans(keys), input_precision=PRECISION)
+        solve = tl.load(solve_ptr + slot * C * C + square)  # [C, C]
         written = tl.dot(error, tl.trans(solve), input_precision=PRECISION)  # [BLOCK_V, C]
         read = tl.dot(narrow, tl.trans(queries), input_precision=PRECISION)
+        products = tl.load(products_ptr + slot * C * C + square)  # [C, C]
         read = tl.dot(written.to(DOT), tl.trans(products), acc=read, input_precision=PRECISION)
+        kept = tl.load(kept_ptr + slot * K + key, mask=has_key, other=0.0)  # [BLOCK_K]
+        keys_to_end = tl.load(keys_to_end_ptr + tile, mask=has_key, other=0.0)  # [C, BLOCK_K]
         state = tl.dot(written.to(DOT), keys_to_end, acc=state * kept, input_precision=PRECISION)
 
         to_read = ((batch * T + pos) * H + head) * V + value[:, None]

@@ -101,7 +101,7 @@ CASES = [
         arguments=terms,
         work=lambda item: work.kda_prefill(1, LONG // 4, HEADS, WIDTH, WIDTH, item),
         # the model's own terms are float32
-        compiled_for=[("sm_90", "float32")],
+        compiled_for=[("sm_90", "float32"), ("sm_100", "float32")],
     ),
     Case(
         kernel="short_conv",
