@@ -22,15 +22,15 @@ from annotations.pins import FOLDER, pins
 from app import sources
 from app.models import config_of, long_name_of, name_of, readable
 from app.reader.context import PlaceKey, Reading
-from app.reader.cost_view import KeptView, kept_view, parameter_count, parameter_paths
+from app.reader.cost_view import KeptView, kept_view, parameter_count
 from app.reader.edges import edges
 from app.reader.excerpts import Lines
 from app.reader.kept import folder, made_once
 from app.reader.lead_on import elsewhere, moved_on
-from app.reader.mathml import mathml, spoken
 from app.reader.numbers import show_short
 from app.reader.overview import Overview, graph_sizes, letter
 from app.reader.pages import Page
+from app.reader.search import searchable
 from app.reader.tour import stations
 from app.reader.words import title
 from model.config import KimiConfig
@@ -178,7 +178,7 @@ def _assembled(reading: Reading) -> dict:
         "outline": [_line(reading, pages, e) for e in reading.tree if e.node in reading.nodes],
         "nodes": _nodes(reading, pages, into, out),
         "lines": lines.kept,
-        "search": [_searchable(reading, key, page) for key, page in pages.items()],
+        "search": searchable(reading, pages),
         "moved": moved_on(reading),
         "elsewhere": elsewhere(reading),
         "overview": Overview(reading).html(),
@@ -272,36 +272,6 @@ def _beside(reading: Reading, order: list[Entry], at: int) -> dict | None:
         return None
     entry = order[at]
     return {"node": entry.node, "at": entry.instance, "title": title(reading, entry)}
-
-
-def _searchable(reading: Reading, key: PlaceKey, page: Page) -> dict:
-    node = page.node
-    fields: list[tuple[str, str]] = []
-    for symbol in node.symbols:
-        said = dict.fromkeys((spoken(mathml(symbol.tex)), symbol.tex, symbol.means))
-        fields.append(("symbol", " ".join(said)))
-        if symbol.tap:
-            place = f"{page.entry.instance}." if page.entry.instance else ""
-            fields.append(("tap", f"{place}{symbol.tap.partition('.')[2]} {symbol.tap}"))
-        if symbol.config:
-            fields.append(("setting", symbol.config))
-    fields += [("parameter", path) for path in parameter_paths(reading, page.entry, node)]
-    if node.code:
-        fields.append(("code", node.code))
-    for source in node.sources:
-        within = f"{source.within} " if source.within else ""
-        fields.append(("code", f"{within}{' '.join(source.names)}"))
-        fields.append(
-            ("lines", f"lines {source.lines} {source.lines.replace('-', '–')} {source.path}")
-        )
-    words = {axis.word for row in page.rows for axis in row.axes.values()}
-    fields += [("dimension", word) for word in sorted(words)]
-    return {
-        "node": key[0],
-        "at": key[1],
-        "title": page.title,
-        "fields": [list(field) for field in dict.fromkeys(fields)],
-    }
 
 
 def _foot(reading: Reading) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from annotations.kernel import load_kernels
+
 KV_CACHE = "?node=mla/kv_cache"
 
 
@@ -78,6 +80,18 @@ def test_search_finds_a_part_by_its_code_name_and_says_when_nothing_matches(visi
     expect(
         page.get_by_text(re.compile("no match|matches nothing|0 match", re.I)).first
     ).to_be_visible()
+
+
+def test_search_finds_a_kernel_by_its_file(visitor):
+    page = visitor.open(KV_CACHE)
+    page.locator("[data-handle=search]").first.fill("mla_decode")
+    row = page.locator(".ks-hit").first
+    expect(row).to_contain_text("kernel")
+    row.click()
+    expect(page.locator("h1")).to_have_text(load_kernels()["mla_decode"].title)
+    assert "kernel=mla_decode" in page.url
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("KV cache")
 
 
 def test_equations_are_set_in_the_mathematical_font(visitor):

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from annotations.kernel import load_kernels
 from annotations.node import MODELS
 from annotations.outline import flat
 from app.reader.context import Reading
@@ -134,7 +135,17 @@ def test_every_excerpt_that_a_page_names_is_in_the_payload(model):
 def test_search_knows_titles_ids_symbols_parameters_and_lines(model):
     fields = {field for entry in read(model)["search"] for field, _ in entry["fields"]}
     assert {"symbol", "tap", "parameter", "code", "lines", "dimension"} <= fields
-    assert {entry["node"] for entry in read(model)["search"]} == set(read(model)["nodes"])
+    assert {e["node"] for e in read(model)["search"] if "node" in e} == set(read(model)["nodes"])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_search_knows_the_kernels_that_a_model_runs_on_and_no_others(model):
+    found = {entry["kernel"]: entry for entry in read(model)["search"] if "kernel" in entry}
+    nodes = set(read(model)["nodes"])
+    assert set(found) == {k.id for k in load_kernels().values() if nodes & set(k.nodes)}
+    assert ("kda_step" in found) == (model != "k2")
+    for kernel in found.values():
+        assert ["kernel", f"kernels/{kernel['kernel']}.py"] in kernel["fields"]
 
 
 def test_the_marks_of_k3_are_those_of_the_cost_functions():

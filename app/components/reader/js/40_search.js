@@ -1,11 +1,12 @@
-// Search over titles, ids, symbols, taps, parameters, code names and lines, all in the browser.
+// Search over titles, ids, symbols, taps, parameters, code names, lines and kernels, all in the browser.
 
 const SHOWN_HITS = 12;
 const SHOWN_LETTERS = 64;
 const CLOSE_AFTER = 120;
 let searchCount = 0;
 
-/** @typedef {{node: string, at: string, title: string, field: string, text: string, score: number}} Hit */
+/** A hit has a node and its place, or a kernel.
+ * @typedef {{node?: string, at?: string, kernel?: string, title: string, field: string, text: string, score: number}} Hit */
 
 /** How well one field answers the query; 0 for not at all. @param {string} text @param {string} query */
 function fieldScore(text, query) {
@@ -17,9 +18,9 @@ function fieldScore(text, query) {
   return /[\w]/.test(low[at - 1] ?? " ") ? 1 : 2;
 }
 
-/** The best field of one node. Each word of the query must occur somewhere in the node.
+/** The best field of one node or kernel. Each word of the query must occur somewhere in the node.
  * @param {any} entry @param {string} query @param {string[]} words @returns {Hit|null} */
-function nodeHit(entry, query, words) {
+function bestHit(entry, query, words) {
   if (!words.every((word) => entry.all.includes(word))) return null;
   let best = { field: "", text: "", score: 0 };
   for (const [field, text, weight] of entry.fields) {
@@ -28,27 +29,27 @@ function nodeHit(entry, query, words) {
   }
   // words apart still count, below any phrase
   if (!best.score) best = { field: "page", text: entry.title, score: 0.5 };
-  return { node: entry.node, at: entry.at, title: entry.title, ...best };
+  return { node: entry.node, at: entry.at, kernel: entry.kernel, title: entry.title, ...best };
 }
 
-const FIELD_WEIGHT = /** @type {Record<string, number>} */ ({ title: 40, id: 12, symbol: 14, tap: 9, parameter: 9, code: 8, lines: 6, dimension: 3 });
+const FIELD_WEIGHT = /** @type {Record<string, number>} */ ({ title: 40, id: 12, symbol: 14, tap: 9, parameter: 9, kernel: 9, code: 8, lines: 6, dimension: 3 });
 
 /** Prepare the payload's index once. @returns {any[]} */
 function searchIndex() {
   const payload = KS.payload;
   payload.index ??= payload.search.map((/** @type {any} */ raw) => {
-    const fields = [["title", raw.title], ["id", raw.node], ...raw.fields].map(([field, text]) => [field, text, FIELD_WEIGHT[field] ?? 2]);
+    const fields = [["title", raw.title], ["id", raw.node ?? raw.kernel], ...raw.fields].map(([field, text]) => [field, text, FIELD_WEIGHT[field] ?? 2]);
     return { ...raw, fields, all: fields.map((f) => f[1]).join("\n").toLowerCase() };
   });
   return payload.index;
 }
 
 /** @param {string} asked @returns {Hit[]} */
-function findNodes(asked) {
+function findHits(asked) {
   const query = asked.trim().toLowerCase();
   if (!query || !KS.payload) return [];
   const words = query.split(/\s+/);
-  const hits = /** @type {Hit[]} */ (searchIndex().map((entry) => nodeHit(entry, query, words)).filter(Boolean));
+  const hits = /** @type {Hit[]} */ (searchIndex().map((entry) => bestHit(entry, query, words)).filter(Boolean));
   return hits.sort((a, b) => b.score - a.score || a.title.length - b.title.length).slice(0, SHOWN_HITS);
 }
 
@@ -72,12 +73,12 @@ function attachSearch(input, list) {
   const draw = () => {
     // the box may have been left and come back to in between
     clearTimeout(closing);
-    hits = findNodes(input.value);
+    hits = findHits(input.value);
     chosen = 0;
     if (!input.value.trim()) return close();
     const twins = sharedTitles(hits);
     list.innerHTML = hits.length ? hits.map((hit, i) => hitRow(hit, `${id}-${i}`, input.value.trim().toLowerCase(), twins)).join("")
-      : `<div class="ks-nohit" role="option" aria-selected="false" aria-disabled="true">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names and lines.</div>`;
+      : `<div class="ks-nohit" role="option" aria-selected="false" aria-disabled="true">No matches for “${escapeText(input.value.trim().slice(0, 60))}” in ${escapeText(KS.payload?.name ?? "the model")}. Search looks at titles, symbols, taps, parameters, code names, lines and kernels.</div>`;
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
     mark();
@@ -87,7 +88,7 @@ function attachSearch(input, list) {
     close();
     input.value = "";
     input.blur();
-    goTo({ node: hit.node, at: hit.at });
+    goTo(hit.kernel ? { view: "kernel", kernel: hit.kernel } : { node: hit.node, at: hit.at });
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") { if (input.value) { input.value = ""; close(); } else input.blur(); event.stopPropagation(); }
@@ -130,8 +131,10 @@ function sharedTitles(hits) {
 /** @param {Hit} hit @param {string} id @param {string} query @param {Set<string>} twins */
 function hitRow(hit, id, query, twins) {
   const named = ["title", "id", "page"].includes(hit.field);
-  const shown = named ? `${hit.node}${twins.has(hit.title) ? ` @ ${hit.at}` : ""}` : hit.text;
-  const field = named ? "" : `<span class="ks-soft">${escapeText(hit.field)}</span> `;
+  const place = hit.kernel ?? `${hit.node}${twins.has(hit.title) ? ` @ ${hit.at}` : ""}`;
+  const shown = named ? place : hit.text;
+  const kind = named ? (hit.kernel ? "kernel" : "") : hit.field;
+  const field = kind ? `<span class="ks-soft">${escapeText(kind)}</span> ` : "";
   const title = hit.field === "title" ? marked(hit.title, query) : escapeText(hit.title);
   return `<div role="option" id="${id}" class="ks-hit"><b>${title}</b><small>${field}<code>${marked(around(shown, query), query)}</code></small></div>`;
 }
