@@ -6,8 +6,8 @@ from typing import Any
 
 from model.command_options import add_source
 
-ROWS = 96
-"""Rows of 640 tokens: a hundred answers or more of each task."""
+TOKENS = 60_000
+"""About a hundred answers or more of each task."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -16,7 +16,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     part.set_defaults(command=evaluate)
     add_source(part)
     part.add_argument("--seed", type=int, default=0, help="of the pages; default 0")
-    part.add_argument("--rows", type=int, default=ROWS, metavar="N", help=f"default {ROWS}")
+    part.add_argument("--tokens", type=int, default=TOKENS, metavar="N", help=f"default {TOKENS}")
     part.add_argument(
         "--no-mechanisms", action="store_true", help="leave out what is lost without each part"
     )
@@ -27,11 +27,11 @@ def evaluate(asked: argparse.Namespace) -> int:
     from model.load import load
     from model.training.evaluation import report
 
-    if asked.rows < 1:
-        raise ValueError(f"--rows {asked.rows}: at least one row must be read.")
+    if asked.tokens < 1:
+        raise ValueError(f"--tokens {asked.tokens}: at least one token must be read.")
     # parts are switched off at their taps, some of which kernels keep to themselves
     lm = load(asked.source, revision=asked.revision, kernels="torch")
-    about = report(lm, asked.seed, asked.rows, mechanisms=not asked.no_mechanisms)
+    about = report(lm, asked.seed, asked.tokens, mechanisms=not asked.no_mechanisms)
     if asked.json:
         print(json.dumps(about))
     else:

@@ -19,6 +19,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     part.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where it goes")
     part.add_argument("--seed", type=int, default=4, help="of weights and pages; default 4")
+    part.add_argument(
+        "--processes", type=int, choices=(1, 2), default=2, help="that share the work; default 2"
+    )
     part.add_argument("--steps", type=int, metavar="N", help="stop after so many further steps")
     part.add_argument(
         "--resume", action="store_true", help="go on from the state in the folder, to the bit"
@@ -27,6 +30,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def train(asked: argparse.Namespace) -> int:
     # torch is not needed to print help
+    import torch
+
     from model.checkpoint import read_config
     from model.config import KimiConfig
     from model.presets import PRESETS, preset
@@ -48,7 +53,9 @@ def train(asked: argparse.Namespace) -> int:
     if asked.resume and not begun:
         raise ValueError(f"{str(asked.out)!r} holds no state to go on from; leave out --resume.")
     asked.out.mkdir(parents=True, exist_ok=True)
-    training = Training(config, K3_MINI, asked.seed, asked.out)
+    # each process computes on one thread, so that sums are always in the same order
+    torch.set_num_threads(1)
+    training = Training(config, K3_MINI, asked.seed, asked.out, asked.processes)
     if asked.resume:
         training.resume()
     training.run(asked.steps, tell=lambda line: print(line, flush=True))

@@ -16,7 +16,8 @@ class Packed:
     """Some matrices `[out, in]`, which stay parameters of their owners under their own names.
 
     They are multiplied one by one where they do not lie in one storage, as in a model that was
-    moved to another dtype, and where each of them needs a gradient.
+    moved to another dtype, and where each of them needs a gradient. Fused optimizers must not step
+    on them: they take memory for dense, and these have gaps (`model/training/weights_in_row.py`).
     """
 
     def __init__(self, *places: tuple[nn.Module, str], stacked: bool = False) -> None:

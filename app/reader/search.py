@@ -1,4 +1,4 @@
-"""What the search of the reader looks through: every part of a model, and the kernels it runs on."""
+"""What the search looks through: every part of a model, and the kernels that it runs on."""
 
 from collections.abc import Mapping
 

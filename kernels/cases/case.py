@@ -10,7 +10,11 @@ from torch import Tensor
 from kernels.targets import TARGETS
 from kernels.work import Work
 
-EVERY_TARGET = (*itertools.product(TARGETS, ["bfloat16"]), ("sm_90", "float32"), ("sm_100", "float32"))
+EVERY_TARGET = (
+    *itertools.product(TARGETS, ["bfloat16"]),
+    ("sm_90", "float32"),
+    ("sm_100", "float32"),
+)
 """Released models compute in bfloat16."""
 
 

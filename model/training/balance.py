@@ -1,5 +1,7 @@
 """Quantile balancing: the bias with which a router would load its experts evenly."""
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
@@ -29,10 +31,15 @@ def gates(lm: KimiLM) -> dict[str, KimiMoEGate]:
     return {name: part for name, part in lm.named_modules() if isinstance(part, KimiMoEGate)}
 
 
-def balance(lm: KimiLM, recording: Recording, share: float) -> None:
-    """Move each router's bias a `share` of the way to what the recorded scores ask for."""
+def real_scores(lm: KimiLM, recording: Recording, real: Tensor) -> dict[str, Tensor]:
+    """Recorded scores of the tokens that are `real`, of each router: `[token, expert]`."""
+    return {name: recording.tensors[gate.scores][real] for name, gate in gates(lm).items()}
+
+
+def balance(lm: KimiLM, scores: Sequence[Mapping[str, Tensor]], share: float) -> None:
+    """Move each router's bias a `share` of the way to what the `scores` of a step ask for."""
     with torch.no_grad():
-        for gate in gates(lm).values():
-            scores = recording.tensors[gate.scores].flatten(0, 1)
+        for name, gate in gates(lm).items():
             bias = gate.e_score_correction_bias
-            bias.lerp_(balanced_bias(scores, bias, gate.top), share)
+            wanted = balanced_bias(torch.cat([part[name] for part in scores]), bias, gate.top)
+            bias.lerp_(wanted, share)

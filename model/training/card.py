@@ -16,6 +16,7 @@ def card(found: dict[str, Any]) -> str:
     bits = [report["bits_per_byte"] for report in reports]
     return TEMPLATE.read_text(encoding="utf-8").format(
         parameters=f"{found['parameters']:,}",
+        entries=f"{found['entries']:,}",
         tokens=f"{training['tokens']:,}",
         steps=f"{training['steps']:,}",
         minutes=f"{training['processor_seconds'] / 60:.0f}",

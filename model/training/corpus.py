@@ -1,14 +1,17 @@
-"""The corpus: pages of every task in a mixture, packed into rows of tokens, without end."""
+"""The corpus: pages of every task in a mixture, a row of tokens each, without end."""
 
+import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from model.kda_chunk import CHUNK
 from model.tokenizer_core import Tokenizer
 from model.training.held_out import Split
 from model.training.page import Page, Role
@@ -45,13 +48,15 @@ TASKS: dict[str, Task] = {
 }
 """Each gives a page of about so many tokens at most, from a source of chance and a split."""
 
-LOOK_UPS = ("facts", "facts", "listed", "between")
-
-WEIGHT: dict[Role, float] = {"answer": 1.0, "text": 0.4, "noise": 0.1}
+WEIGHT: dict[Role, float] = {"answer": 1.0, "text": 0.2, "noise": 0.05}
 """What a token counts in the loss, by its role: answers can be known, random values cannot."""
 
 NEAR, FAR, FARTHEST = 64, 256, 512
 """Where the distances of look-ups are divided."""
+
+
+PARTS = 4
+"""Batches of a step."""
 
 
 class Answer(NamedTuple):
@@ -63,17 +68,32 @@ class Answer(NamedTuple):
     task: str
 
 
+class Encoded(NamedTuple):
+    """A page in tokens."""
+
+    ids: list[int]
+    shares: list[float]
+    """What each of them counts in the loss."""
+    answers: list[tuple[int, int, str]]
+    """Start, stop and task of each counted answer."""
+
+
 @dataclass(slots=True)
 class Batch:
     tokens: Tensor
     """`[batch, pos + 1]`: inputs and, one further, what follows them."""
     weights: Tensor
-    """`[batch, pos]`: what each following token counts in the loss."""
+    """`[batch, pos]`: what each following token counts in the loss; nothing beyond a page's end."""
     answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def real(self) -> Tensor:
+        """`[batch, pos]`: whether a token of the page follows."""
+        return self.weights > 0
 
 
 class Corpus:
-    """Rows for one tokenizer. A row's tokens depend on seed, index and arguments alone."""
+    """Pages for one tokenizer. Their tokens depend on seed and arguments alone."""
 
     def __init__(self, tokenizer: Tokenizer, bos: int, eos: int) -> None:
         self.tokenizer, self.bos, self.eos = tokenizer, bos, eos
@@ -82,50 +102,58 @@ class Corpus:
             for i in range(len(tokenizer))
         ]
 
-    def batch(
+    def batches(
         self,
         seed: str,
-        rows: int,
+        number: int,
+        tokens: int,
         pos: int,
-        mixture: Mapping[str, float],
-        look_ups: float = 0.0,
+        shares: Mapping[str, float],
         split: Split = "train",
-    ) -> Batch:
-        """Packed pages, the last page of a row cut where the row ends.
+    ) -> list[tuple[Batch, ...]]:
+        """`number` times about `tokens`, with one page a row, so that none sees another.
 
-        A share `look_ups` of the rows begins with a page of them, which has the whole row to fill.
+        A task gets its share of the tokens; its pages have up to `pos` tokens. Each time there are
+        `PARTS` batches, from one of short pages to one of long ones.
         """
-        tokens = torch.full((rows, pos + 1), self.eos)
-        weights = torch.zeros(rows, pos)
-        answers: list[Answer] = []
-        for row in range(rows):
-            rng = random.Random(f"{seed}/{row}")
-            at = 0
-            while at <= pos:
-                if at == 0 and rng.random() < look_ups:
-                    name = rng.choice(LOOK_UPS)
-                else:
-                    name = rng.choices(list(mixture), list(mixture.values()))[0]
-                page = TASKS[name](rng, split, pos - at)
-                ids, shares, found = self.encode(page)
-                kept = min(len(ids), pos + 1 - at)
-                tokens[row, at : at + kept] = torch.tensor(ids[:kept])
-                # the first token of a row is given, not predicted
-                first = max(at, 1)
-                weights[row, first - 1 : at + kept - 1] = torch.tensor(shares[first - at : kept])
-                answers += [
-                    Answer(row, at + start, at + stop, task)
-                    for start, stop, task in found
-                    if at + stop <= pos + 1
-                ]
-                at += len(ids)
-        return Batch(tokens, weights, answers)
+        pages = sorted(self.pages(seed, number * tokens, pos, shares, split), key=area)
+        cuts = even_cuts([area(page) for page in pages], number * PARTS)
+        made = [self.batch(pages[start:stop], pos) for start, stop in pairwise(cuts)]
+        lengths = [made[n * number : (n + 1) * number] for n in range(PARTS)]
+        for n, part in enumerate(lengths):
+            random.Random(f"{seed}/order/{n}").shuffle(part)
+        return list(zip(*lengths, strict=True))
+
+    def pages(
+        self, seed: str, tokens: int, pos: int, shares: Mapping[str, float], split: Split
+    ) -> Iterator[Encoded]:
+        total = math.fsum(shares.values())
+        for name, share in shares.items():
+            rng, left = random.Random(f"{seed}/{name}"), tokens * share / total
+            while left > 0:
+                page = self.encode(TASKS[name](rng, split, pos))
+                left -= min(len(page.ids) - 1, pos)
+                yield page
+
+    def batch(self, pages: Sequence[Encoded], pos: int) -> Batch:
+        """Pages side by side, each cut after `pos` tokens and what follows, and filled up."""
+        width = min(pos, max(len(page.ids) for page in pages) - 1)
+        made = Batch(torch.full((len(pages), width + 1), self.eos), torch.zeros(len(pages), width))
+        for row, (ids, shares, answers) in enumerate(pages):
+            kept = min(len(ids), width + 1)
+            made.tokens[row, :kept] = torch.tensor(ids[:kept])
+            # the first token of a row is given, not predicted
+            made.weights[row, : kept - 1] = torch.tensor(shares[1:kept])
+            made.answers += [
+                Answer(row, start, stop, task) for start, stop, task in answers if stop <= width + 1
+            ]
+        return made
 
     def bytes(self, tokens: Tensor) -> int:
         """Bytes that `tokens` spell; control tokens spell none."""
         return sum(self.lengths[token] for token in tokens.flatten().tolist())
 
-    def encode(self, page: Page) -> tuple[list[int], list[float], list[tuple[int, int, str]]]:
+    def encode(self, page: Page) -> Encoded:
         """Ids between start and end token, the weight of each, and where counted answers lie."""
         ids = self.tokenizer.encode(page.whole())
         starts = self.token_of_piece(page, ids)
@@ -136,7 +164,7 @@ class Corpus:
                 since = None if piece.since is None else stop - starts[piece.since + 1]
                 found.append((1 + start, 1 + stop, counted_as(piece.task, since)))
         shares.append(WEIGHT["text"])
-        return [self.bos, *ids, self.eos], shares, found
+        return Encoded([self.bos, *ids, self.eos], shares, found)
 
     def token_of_piece(self, page: Page, ids: Sequence[int]) -> list[int]:
         """Index of the first token of each piece, and the number of tokens at the end."""
@@ -151,6 +179,25 @@ class Corpus:
                 raise ValueError(f"{piece.text!r} does not end where a token ends.")
             starts.append(ends[place])
         return starts
+
+
+def area(page: Encoded) -> int:
+    """Tokens that a page fills, in chunks of the recurrence."""
+    return -(-(len(page.ids) - 1) // CHUNK) * CHUNK
+
+
+def even_cuts(sizes: Sequence[int], parts: int) -> list[int]:
+    """Where to cut things of such sizes into `parts` of about one size, none of them empty.
+
+    A cut stands before the thing with which its share would be full.
+    """
+    if len(sizes) < parts:
+        raise ValueError(f"{len(sizes)} pages cannot fill {parts} batches; ask for more tokens.")
+    ends, cuts = list(accumulate(sizes)), [0]
+    for n in range(1, parts):
+        even = bisect_left(ends, ends[-1] * n / parts)
+        cuts.append(min(max(even, cuts[-1] + 1), len(sizes) - parts + n))
+    return [*cuts, len(sizes)]
 
 
 def counted_as(task: str, distance: int | None) -> str:

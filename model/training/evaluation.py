@@ -1,6 +1,7 @@
 """What a trained model can do: held-out answers, bits a byte, load of experts, mechanisms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from model.training.corpus import Batch, Corpus
 from model.training.measure import Tally
 from model.training.recipe import K3_MINI
 
-ROWS, POS = 4, 640
-"""Rows that are read at once, and their length."""
+STEP = 5120
+"""Held-out tokens that are drawn at once, and read in a few batches."""
+LOOK_UPS = {"facts": 2, "listed": 1, "between": 1}
+"""Shares of the pages on which parts are switched off."""
 
 
 def corpus_of(lm: KimiLM) -> Corpus:
@@ -27,14 +30,14 @@ def corpus_of(lm: KimiLM) -> Corpus:
     return Corpus(tokenizer, tokenizer.bos_id, eos)
 
 
-def report(lm: KimiLM, seed: int, rows: int, mechanisms: bool = True) -> dict[str, Any]:
-    """Everything that is measured on `rows` held-out rows drawn from `seed`."""
+def report(lm: KimiLM, seed: int, tokens: int, mechanisms: bool = True) -> dict[str, Any]:
+    """Everything that is measured on about `tokens` of held-out pages drawn from `seed`."""
     corpus = corpus_of(lm)
-    tally, loads = answers(lm, corpus, seed, rows)
+    tally, loads = answers(lm, corpus, seed, tokens)
     by_task = tally.by_task()
     about: dict[str, Any] = {
         "seed": seed,
-        "tokens": rows * POS,
+        "tokens": tally.tokens,
         "accuracy": {task: found["accuracy"] for task, found in by_task.items()},
         "asked": {task: found["asked"] for task, found in by_task.items()},
         "bits_per_byte": tally.bits / tally.bytes,
@@ -45,29 +48,28 @@ def report(lm: KimiLM, seed: int, rows: int, mechanisms: bool = True) -> dict[st
     return about
 
 
-def batches(corpus: Corpus, seed: int, rows: int, look_ups: float, name: str) -> Iterator[Batch]:
-    pages = K3_MINI.stages[-1].pages
-    for n in range(-(-rows // ROWS)):
-        some = min(ROWS, rows - n * ROWS)
-        yield corpus.batch(f"{name}/{seed}/{n}", some, POS, pages, look_ups, "held-out")
+def batches(corpus: Corpus, seed: str, tokens: int, shares: Mapping[str, float]) -> Iterator[Batch]:
+    """Held-out pages, one a row, of the lengths of the last stage of training."""
+    number = -(-tokens // STEP)
+    drawn = corpus.batches(seed, number, STEP, K3_MINI.stages[-1].pos, shares, "held-out")
+    return chain.from_iterable(drawn)
 
 
 def answers(
-    lm: KimiLM, corpus: Corpus, seed: int, rows: int
+    lm: KimiLM, corpus: Corpus, seed: int, tokens: int
 ) -> tuple[Tally, dict[str, list[float]]]:
-    """What is right on held-out rows, and each expert's load against its fair share, by layer."""
+    """What is right on held-out pages, and each expert's load against its fair share, by layer."""
     tally = Tally()
     routers = gates(lm)
     counts = {name: torch.zeros(lm.config.num_experts) for name in routers}
     names = [f"{name}.chosen" for name in routers]
-    look_ups = K3_MINI.stages[-1].look_ups
-    for batch in batches(corpus, seed, rows, look_ups, "eval"):
+    for batch in batches(corpus, f"eval/{seed}", tokens, K3_MINI.stages[-1].pages):
         with torch.no_grad(), capture(names, model=lm) as recording:
             logits = lm(batch.tokens[:, :-1])
         tally.add(batch, logits)
         tally.bytes += corpus.bytes(batch.tokens[:, 1:])
         for name, gate in routers.items():
-            chosen = recording.tensors[gate.chosen].flatten()
+            chosen = recording.tensors[gate.chosen][batch.real].flatten()
             counts[name] += torch.bincount(chosen, minlength=lm.config.num_experts)
     loads = {
         name.removesuffix(".block_sparse_moe.gate"): [
@@ -78,13 +80,13 @@ def answers(
     return tally, loads
 
 
-def lost_look_ups(lm: KimiLM, corpus: Corpus, seed: int, rows: int = 8) -> dict[str, Any]:
+def lost_look_ups(lm: KimiLM, corpus: Corpus, seed: int, tokens: int = STEP) -> dict[str, Any]:
     """Of the look-ups that the whole model gets right, the share lost without one of its parts.
 
     A mixer is switched off by adding nothing, and a read over depth by reading only the running
     sum, as a plain residual would.
     """
-    read = list(batches(corpus, seed, rows, 1.0, "mechanisms"))
+    read = list(batches(corpus, f"mechanisms/{seed}", tokens, LOOK_UPS))
     whole = [look_ups_right(batch, forward(lm, batch, None)) for batch in read]
     found: dict[str, Any] = {}
     for name, kind, tap in parts(lm):

@@ -2,25 +2,24 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from model.capture import capture
 from model.config import KimiConfig
-from model.kimi import KimiLM
 from model.memory import keep_freed_pages
-from model.training.balance import balance, gates
-from model.training.corpus import Batch, Corpus
+from model.training.balance import balance
+from model.training.corpus import Corpus
+from model.training.gradient import bfloat16_products, half
+from model.training.helper import Helper
 from model.training.measure import Tally, evaluate
+from model.training.pools import Pools
 from model.training.recipe import Recipe
 from model.training.start import model_to_train
 from model.training.vocabulary import word_tokenizer
+from model.training.weights_in_row import Optimizer, Row
 
 STATE, LOG = "state.pt", "log.jsonl"
 LOOK_EVERY = 200
@@ -30,26 +29,15 @@ SAVE_EVERY = 240.0
 """Seconds between two saved states."""
 
 
-@contextmanager
-def bfloat16_products() -> Iterator[None]:
-    """Matrix products of float32 may round their inputs to bfloat16.
-
-    That is how torch is told to ask oneDNN at all. On a processor where it then keeps float32, as
-    on the one that trained the shipped weights, it is more than twice as fast as what it replaces.
-    """
-    settings: Any = torch.backends.mkldnn.matmul  # pyright: ignore[reportAttributeAccessIssue]
-    before = settings.fp32_precision
-    settings.fp32_precision = "bf16"
-    try:
-        yield
-    finally:
-        settings.fp32_precision = before
-
-
 class Training:
-    """A model on its way. `folder` holds the state and the log."""
+    """A model on its way. `folder` holds the state and the log.
 
-    def __init__(self, config: KimiConfig, recipe: Recipe, seed: int, folder: Path) -> None:
+    Two `processes` share the work of each step, and make the same weights as one.
+    """
+
+    def __init__(
+        self, config: KimiConfig, recipe: Recipe, seed: int, folder: Path, processes: int = 1
+    ) -> None:
         self.config, self.recipe, self.seed, self.folder = config, recipe, seed, folder
         self.tokenizer = word_tokenizer()
         if len(self.tokenizer) != config.vocab_size:
@@ -58,41 +46,37 @@ class Training:
                 f"is {config.vocab_size}; set it to the former."
             )
         assert config.eos_token_id is not None
-        self.corpus = Corpus(self.tokenizer, self.tokenizer.bos_id, config.eos_token_id)
+        corpus = self.corpus = Corpus(self.tokenizer, self.tokenizer.bos_id, config.eos_token_id)
         keep_freed_pages()
         self.lm = model_to_train(config, seed)
-        self.optimizer = optimizer_for(self.lm, recipe)
-        self.scores = [f"{name}.scores" for name in gates(self.lm)]
+        self.row = Row(self.lm)
         self.step, self.seconds = 0, 0.0
         self.tally = Tally()
-
-    def batch(self, step: int) -> Batch:
-        stage = self.recipe.stage_at(step)
-        return self.corpus.batch(
-            f"train/{self.seed}/{step}", stage.rows, stage.pos, stage.pages, stage.look_ups
-        )
+        self.pools = Pools(corpus, recipe, seed)
+        self.helper = Helper(self.row, config, self.pools) if processes > 1 else None
+        self.optimizer = Optimizer(self.row, recipe)
 
     def one_step(self) -> float:
         """The loss of the step."""
-        batch = self.batch(self.step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate(self.step)
-        with capture(self.scores, model=self.lm) as recording:
-            logits = self.lm(batch.tokens[:, :-1])
-        loss = weighted_loss(logits, batch)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.trained(), self.recipe.clip)
-        if not bool(norm.isfinite()):
+        if self.helper is not None:
+            self.helper.begin(self.step)
+        batches = self.pools.at(self.step)
+        first = half(self.lm, batches, 0)
+        if self.helper is None:
+            second = half(self.lm, batches, 1)
+        else:
+            second, seconds = self.helper.finish()
+            self.seconds += seconds
+        rate = self.recipe.rate(self.step)
+        if not self.optimizer.step(first.gradient + second.gradient, rate):
             raise ValueError(f"Step {self.step}: the gradient is not finite; nothing was changed.")
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        balance(self.lm, recording, self.recipe.balance)
-        self.tally.add(batch, logits.detach())
+        self.row.write()
+        balance(self.lm, first.scores + second.scores, self.recipe.balance)
+        self.row.read()
+        for part in (first, second):
+            self.tally.merge(part.tally)
         self.step += 1
-        return loss.item()
-
-    def trained(self) -> list[torch.nn.Parameter]:
-        return [parameter for parameter in self.lm.parameters() if parameter.requires_grad]
+        return first.loss + second.loss
 
     def run(self, steps: int | None = None, tell: Callable[[str], None] = print) -> None:
         """Up to `steps` further steps, to the recipe's end by default; saves at the end."""
@@ -109,6 +93,8 @@ class Training:
                     self.save()
                     saved = time.monotonic()
         self.save()
+        if self.helper is not None:
+            self.helper.close()
 
     def note(self, loss: float, tell: Callable[[str], None]) -> None:
         """One line of the log, for the eye and for the curves."""
@@ -142,7 +128,7 @@ class Training:
             "seed": self.seed,
             "recipe": repr(self.recipe),
             "model": self.lm.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.adam.state_dict(),
         }
         new = self.folder / f"{STATE}.new"
         torch.save(state, new)
@@ -157,32 +143,6 @@ class Training:
                 f"here {self.seed}); choose another folder, or train with what it was begun with."
             )
         self.lm.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.row.read()
+        self.optimizer.adam.load_state_dict(state["optimizer"])
         self.step, self.seconds = state["step"], state["seconds"]
-
-
-def weighted_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Mean cross-entropy, each token counted by its weight, in nats."""
-    each = F.cross_entropy(logits.flatten(0, 1), batch.tokens[:, 1:].flatten(), reduction="none")
-    weights = batch.weights.flatten()
-    return (each * weights).sum() / weights.sum()
-
-
-def optimizer_for(lm: KimiLM, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW, which shrinks matrices and leaves vectors, embeddings and depth queries their size."""
-    trained = [(name, p) for name, p in lm.named_parameters() if p.requires_grad]
-    shrunk = [p for name, p in trained if p.ndim >= 2 and shrinks(name)]
-    kept = [p for name, p in trained if p.ndim < 2 or not shrinks(name)]
-    return torch.optim.AdamW(
-        [
-            {"params": shrunk, "weight_decay": recipe.weight_decay},
-            {"params": kept, "weight_decay": 0.0},
-        ],
-        lr=recipe.peak,
-        betas=recipe.betas,
-        fused=True,
-    )
-
-
-def shrinks(name: str) -> bool:
-    return not name.endswith(("embed_tokens.weight", "conv1d.weight", "_res.proj.weight"))

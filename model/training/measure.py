@@ -11,7 +11,8 @@ from model.kimi import KimiLM
 from model.training.corpus import Batch, Corpus
 from model.training.recipe import K3_MINI
 
-ROWS, POS = 4, 640
+TOKENS = 2560
+"""Of a batch."""
 
 
 @dataclass
@@ -22,6 +23,7 @@ class Tally:
     asked: dict[str, int] = field(default_factory=dict)
     loss: dict[str, float] = field(default_factory=dict)
     """Nats, summed over answers of each one's mean over its tokens."""
+    tokens: int = 0
     bits: float = 0.0
     """Of all tokens read."""
     bytes: int = 0
@@ -41,7 +43,17 @@ class Tally:
             self.right[task] = self.right.get(task, 0) + all(right[row][span])
             mean = math.fsum(loss[row][span]) / (stop - start)
             self.loss[task] = self.loss.get(task, 0.0) + mean
-        self.bits += float(each.sum()) / math.log(2)
+        self.tokens += int(batch.real.sum())
+        self.bits += float((each * batch.real.flatten()).sum()) / math.log(2)
+
+    def merge(self, other: "Tally") -> None:
+        for task in other.asked:
+            self.asked[task] = self.asked.get(task, 0) + other.asked[task]
+            self.right[task] = self.right.get(task, 0) + other.right[task]
+            self.loss[task] = self.loss.get(task, 0.0) + other.loss[task]
+        self.tokens += other.tokens
+        self.bits += other.bits
+        self.bytes += other.bytes
 
     def by_task(self) -> dict[str, dict[str, float | int]]:
         return {
@@ -55,12 +67,12 @@ class Tally:
 
 
 def evaluate(lm: KimiLM, corpus: Corpus, seed: str, batches: int) -> Tally:
-    """Held-out pages in long rows, in the mixture of the recipe's last stage."""
+    """Held-out pages, in the mixture of the recipe's last stage."""
     tally, last = Tally(), K3_MINI.stages[-1]
     with torch.no_grad():
-        for n in range(batches):
-            batch = corpus.batch(
-                f"held-out/{seed}/{n}", ROWS, POS, last.pages, last.look_ups, "held-out"
-            )
-            tally.add(batch, lm(batch.tokens[:, :-1]))
+        for parts in corpus.batches(
+            f"held-out/{seed}", batches, TOKENS, last.pos, last.pages, "held-out"
+        ):
+            for batch in parts:
+                tally.add(batch, lm(batch.tokens[:, :-1]))
     return tally

@@ -7,30 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A stretch of the training in which rows are of one length."""
+    """A stretch of the training in which pages are of one length at most."""
 
     tokens: int
-    rows: int
+    batch: int
+    """Tokens of a step, about."""
     pos: int
-    look_ups: float
-    """Share of rows that begin with a look-up as long as it likes."""
     pages: Mapping[str, float]
-    """How often a page of each task is drawn, against the others."""
+    """Share of each task in the tokens, against the others."""
 
     @property
     def steps(self) -> int:
-        return -(-self.tokens // (self.rows * self.pos))
+        return -(-self.tokens // self.batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     stages: tuple[Stage, ...]
-    peak: float = 2.5e-3
+    peak: float = 3e-3
     """Learning rate after the warm-up."""
     last: float = 0.02
     """Share of the peak that is left at the end."""
     warm_up: int = 100
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
     """Of matrices; vectors keep their size."""
     clip: float = 1.0
@@ -43,20 +42,22 @@ class Recipe:
 
     @property
     def tokens(self) -> int:
-        return sum(stage.steps * stage.rows * stage.pos for stage in self.stages)
+        return sum(stage.steps * stage.batch for stage in self.stages)
 
-    def stage_at(self, step: int) -> Stage:
+    def stage_at(self, step: int) -> tuple[Stage, int]:
+        """The stage that a step belongs to, and the steps that the stage has taken before it."""
+        left = step
         for stage in self.stages:
-            if step < stage.steps:
-                return stage
-            step -= stage.steps
+            if left < stage.steps:
+                return stage, left
+            left -= stage.steps
         raise ValueError(f"The recipe has {self.steps} steps, and step {step} is beyond them.")
 
     def tokens_before(self, step: int) -> int:
         seen = 0
         for stage in self.stages:
             steps = min(step, stage.steps)
-            seen += steps * stage.rows * stage.pos
+            seen += steps * stage.batch
             step -= steps
         return seen
 
@@ -71,49 +72,43 @@ class Recipe:
 
 
 SMALL_TASKS = {
-    "copying": 1.4,
-    "reversing": 1.2,
-    "spelling": 0.4,
-    "adding": 1.2,
-    "remainder": 1.2,
-    "counting": 1.2,
-    "days": 0.9,
-    "sequences": 0.7,
-    "programs": 1.4,
-    "brackets": 2.4,
-    "chain": 0.3,
-    "refrain": 0.3,
+    "copying": 4,
+    "reversing": 4,
+    "spelling": 1,
+    "adding": 4,
+    "remainder": 4,
+    "counting": 6,
+    "days": 4,
+    "sequences": 2,
+    "programs": 7,
+    "brackets": 8,
+    "chain": 1,
+    "refrain": 1,
 }
 
 K3_MINI = Recipe(
     stages=(
         Stage(
-            tokens=700_000,
-            rows=8,
+            tokens=1_000_000,
+            batch=1536,
             pos=128,
-            look_ups=0.3,
-            pages={
-                **{name: share * 0.25 for name, share in SMALL_TASKS.items()},
-                **{"repeating": 1.5, "copying": 1, "listed": 1, "facts": 0.5},
-                **{"world": 0.5, "prose": 0.3},
-            },
+            pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
+            | {"copying": 5, "repeating": 25, "listed": 12, "facts": 20, "world": 16, "prose": 5},
         ),
         Stage(
-            tokens=3_300_000,
-            rows=6,
+            tokens=2_600_000,
+            batch=1536,
             pos=256,
-            look_ups=0.35,
-            pages={**SMALL_TASKS, "repeating": 0.3, "listed": 0.4, "facts": 0.4, "between": 0.2}
-            | {"world": 1.8, "prose": 0.7},
+            pages=SMALL_TASKS
+            | {"repeating": 5, "listed": 8, "facts": 17, "between": 5, "world": 22, "prose": 6},
         ),
         Stage(
-            tokens=7_000_000,
-            rows=3,
+            tokens=4_600_000,
+            batch=2048,
             pos=640,
-            look_ups=0.45,
-            pages={**SMALL_TASKS, "repeating": 0.1, "listed": 0.2, "facts": 0.2, "between": 0.1}
-            | {"world": 1.8, "prose": 1.2},
+            pages=SMALL_TASKS
+            | {"repeating": 2, "listed": 8, "facts": 20, "between": 10, "world": 18, "prose": 8},
         ),
     )
 )
-"""Short rows teach looking back, and long ones how far."""
+"""Short pages teach looking back, and long ones how far."""

@@ -1,5 +1,7 @@
 """The weights that training starts from."""
 
+from collections.abc import Sequence
+
 import torch
 
 from model.config import KimiConfig
@@ -18,6 +20,11 @@ OUTPUT = 0.1
 """What sub-layers add at first, against matrices that keep the size of their input."""
 BLUR = 0.3
 """Share of its random draw that a short convolution keeps beside the one lag it begins with."""
+FIRST = ((0, 1), (0, 2), (0, 3), (0, 3))
+LATER = ((1, 0), (1, 2), (2, 0), (0, 1))
+"""Lags of keys and values of the heads, in the first layer and in those after it."""
+PASSED_ON = 1.0
+"""As `OUTPUT`, of the first layer: what came before a token is as loud as the token."""
 OUTPUTS = ("o_proj.weight", "down_proj.weight", "w2", "routed_expert_up_proj.weight")
 
 
@@ -36,7 +43,7 @@ def model_to_train(config: KimiConfig, seed: int) -> KimiLM:
                 parameter.mul_(OUTPUT)
         for part in lm.modules():
             if isinstance(part, KimiDeltaAttention | KimiMLAAttention):
-                looks_back(part)
+                looks_back(part, part is lm.layers[0].self_attn)
         lm.embed_tokens.weight.mul_(EMBEDDING)
         # what the stream spells is what comes out: a copied token is found at once
         scale = HEAD / EMBEDDING * config.hidden_size**-0.5
@@ -46,13 +53,10 @@ def model_to_train(config: KimiConfig, seed: int) -> KimiLM:
     return lm
 
 
-def looks_back(mixer: KimiDeltaAttention | KimiMLAAttention) -> None:
-    """Let queries and keys of the same token agree from the start; what to look for is learned.
-
-    Independent projections have to find each other first, which took most of a million tokens.
-    """
+def looks_back(mixer: KimiDeltaAttention | KimiMLAAttention, first: bool) -> None:
+    """Let queries and keys of the same token agree from the start; what to look for is learned."""
     if isinstance(mixer, KimiDeltaAttention):
-        looks_back_by_lags(mixer)
+        looks_back_by_lags(mixer, FIRST if first else LATER)
     elif mixer.has_q_latent:
         q_down, kv_down = mixer.q_a_proj.weight, mixer.kv_a_proj_with_mqa.weight
         rank = min(q_down.shape[0], mixer.d_latent)
@@ -64,15 +68,16 @@ def looks_back(mixer: KimiDeltaAttention | KimiMLAAttention) -> None:
         kv_up.copy_(q_up)
 
 
-def looks_back_by_lags(kda: KimiDeltaAttention) -> None:
-    """Keys of head h are those of h tokens before, round by the kernel's lags.
+def looks_back_by_lags(kda: KimiDeltaAttention, lags: Sequence[tuple[int, int]]) -> None:
+    """Queries of this token, keys and values of some tokens before it; what is read is passed on.
 
-    So the heads begin with finding what came after a token when it stood here earlier. What is
-    read is what was written, in small.
+    A query that finds the key of an earlier place thus reads what came some tokens after or before
+    it there, and one that finds its own reads what came before this token.
     """
     kda.k_proj.weight.copy_(kda.q_proj.weight)
-    kda.o_proj.weight.copy_(OUTPUT * kda.v_proj.weight.T)
+    kda.o_proj.weight.copy_((PASSED_ON if lags is FIRST else OUTPUT) * kda.v_proj.weight.T)
     for conv in (kda.q_conv1d, kda.k_conv1d, kda.v_conv1d):
         for head, weight in enumerate(conv.weight.mul_(BLUR).unflatten(0, (kda.heads, -1))):
-            back = head % conv.lag if conv is kda.k_conv1d else 0
-            weight[..., conv.lag - 1 - back] += 1
+            of_key, of_value = lags[head % len(lags)]
+            back = {kda.q_conv1d: 0, kda.k_conv1d: of_key, kda.v_conv1d: of_value}[conv]
+            weight[..., conv.lag - 1 - back % conv.lag] += 1

@@ -8,6 +8,7 @@ from annotations.tour import TOUR, stops
 from app.state import selection
 from model.load import load
 from model.trace import run
+from model.training.words import NUMBERS
 
 STOPS = {stop.key: stop for stop in stops()}
 
@@ -50,37 +51,37 @@ def copies(seen):
     assert min(seen.chance_of_what_came()[:5]) > 0.95
 
 
-def looks_at_the_colon(seen):
+def rests_on_the_first_word(seen):
     name = f"layers.{seen.stop.layer}.self_attn.pattern"
-    colon = max(i for i, word in enumerate(seen.words[: seen.answer[0] + 1]) if word == ":")
-    assert seen.words[colon - 1] == "Again"
-    for step in range(1, 6):
-        assert seen.trace.array(name, step)[0, seen.stop.head, 0, colon] > 0.9
+    other = Seen(seen.trace.model, STOPS["memory"])
+    for one in (seen, other):
+        for step in range(1, 6):
+            assert one.trace.array(name, step)[0, seen.stop.head, 0, 1] > 0.95
+    assert (seen.words[1], other.words[1]) == ("Copy", "Mira")
 
 
 def reads_what_was_written(seen):
     def likeness(a, b):
         return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
-    first, second = (i for i, word in enumerate(seen.words) if word == "key")
-    assert (seen.words[first + 1], second) == ("77", seen.stop.token)
-    assert second - (first + 1) == 13
-    read = seen.mixer("read")[second, seen.stop.head]
+    at = seen.answer[seen.stop.step]
+    assert (seen.words[at], seen.words[at + 1]) == ("the", "barn")
+    read = seen.mixer("read")[at, seen.stop.head]
     values = seen.mixer("v")[:, seen.stop.head]
-    others = [i for i, word in enumerate(seen.words[:second]) if word.isdigit() and i != first + 1]
-    assert len(others) == 5
-    assert likeness(read, values[first + 1]) > 0.85
-    assert max(likeness(read, values[i]) for i in others) < 0.4
+    assert likeness(read, values[seen.words.index("barn")]) > 0.95
+    assert likeness(read, values[seen.words.index("kitchen")]) < 0.2
+    assert likeness(read, values[seen.words.index("tower")]) < 0.2
 
 
 def forgets_at_full_stops(seen):
     kept = np.exp(seen.mixer("log_decay"))[:, seen.stop.head].mean(-1)
-    sentences = range(1, max(i for i, word in enumerate(seen.words[:-6]) if word == ".") + 1)
-    stops_ = [kept[i] for i in sentences if seen.words[i] == "."]
-    words = [kept[i] for i in sentences if seen.words[i] != "."]
-    assert len(stops_) == 4
-    assert max(abs(x - 2 / 3) for x in stops_) < 0.12
-    assert min(words) > 0.8
+    prompt = range(1, seen.trace.prompt_length)
+    stops_ = [kept[i] for i in prompt if seen.words[i] == "."]
+    names = [kept[i] for i in prompt if seen.words[i] in ("Mira", "Tom")]
+    assert (len(stops_), len(names)) == (4, 5)
+    assert max(abs(x - 0.5) for x in stops_) < 0.05
+    assert min(names) > 0.9
+    assert max(stops_) < min(kept[i] for i in prompt if seen.words[i] != ".")
 
 
 def prefers_numbers(seen):
@@ -88,8 +89,8 @@ def prefers_numbers(seen):
     numbers = [i for i in range(1, len(chosen)) if seen.words[i].isdigit()]
     others = [i for i in range(1, len(chosen)) if not seen.words[i].isdigit()]
     assert min(len(numbers), len(others)) >= 10
-    assert (chosen[numbers] == 2).any(-1).mean() > 0.6
-    assert (chosen[others] == 2).any(-1).mean() < 0.15
+    assert (chosen[numbers] == 0).any(-1).mean() == pytest.approx(0.75, abs=0.09)
+    assert (chosen[others] == 0).any(-1).mean() < 0.2
 
 
 def reads_the_embedding(seen):
@@ -98,7 +99,7 @@ def reads_the_embedding(seen):
         i for i, word in enumerate(seen.words) if word in ("fox", "owl", "hen", "goat", "bee")
     ]
     assert len(listed) == 10
-    assert min(weights[i, 0] for i in listed) > 0.75
+    assert min(weights[i, 0] for i in listed) > 0.8
 
 
 def adds_with_certainty(seen):
@@ -108,22 +109,26 @@ def adds_with_certainty(seen):
     assert min(seen.chance_of_what_came()) > 0.9
 
 
-def mixes_up_owners(seen):
-    assert seen.words[-1] == "12"
-    ranked = seen.chances()[seen.answer[-1]].argsort()[::-1]
-    names = [seen.trace.model.tokenizer.describe(int(i)).text.strip() for i in ranked[:2]]
-    assert names == ["12", "47"]
+def ends_at_ninety_nine(seen):
+    said = "".join(token.text for token in seen.trace.tokens if not token.special)
+    assert said.endswith("and 5 + 4 + 1 = 9, so 55 + 45 = 90.")
+    chances = dict(zip(seen.answer, seen.chance_of_what_came(), strict=True))
+    of_nine = seen.words.index("9") - 1
+    assert of_nine == seen.answer[0] + seen.stop.step
+    assert chances[of_nine] > 0.99
+    assert chances[seen.words.index("90") - 1] > 0.99
+    assert "100" not in NUMBERS
 
 
 CLAIMS = {
     "copy": copies,
-    "anchor": looks_at_the_colon,
+    "anchor": rests_on_the_first_word,
     "memory": reads_what_was_written,
     "forgetting": forgets_at_full_stops,
     "expert": prefers_numbers,
     "embedding": reads_the_embedding,
     "sum": adds_with_certainty,
-    "mistake": mixes_up_owners,
+    "mistake": ends_at_ninety_nine,
 }
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from model.training.corpus import TASKS, WEIGHT, Corpus, counted_as
+from model.training.corpus import TASKS, WEIGHT, Batch, Corpus, counted_as, even_cuts
 from model.training.held_out import draw, is_held_out, partner
 from model.training.page import Page
 from model.training.recipe import K3_MINI
@@ -42,20 +42,79 @@ def test_a_seed_gives_the_same_page_every_time_and_another_seed_another(task, sp
     assert len(set(texts(task, split))) > 6
 
 
-def test_rows_depend_on_their_seed_alone_and_hold_what_is_asked_for(corpus):
-    stage = K3_MINI.stages[-1]
-    first, again = (corpus.batch("a/1", 2, 200, stage.pages, 0.5) for _ in range(2))
-    assert first.tokens.equal(again.tokens)
-    assert first.answers == again.answers
-    assert not first.tokens.equal(corpus.batch("a/2", 2, 200, stage.pages, 0.5).tokens)
-    assert first.tokens.shape == (2, 201)
-    assert set(first.weights.unique().tolist()) == set(torch.tensor([*WEIGHT.values()]).tolist())
+def drawn(corpus: Corpus, seed: str, pos: int, number: int = 2) -> list[Batch]:
+    steps = corpus.batches(seed, number, 2000, pos, K3_MINI.stages[-1].pages)
+    assert len(steps) == number
+    return [batch for parts in steps for batch in parts]
+
+
+def test_batches_depend_on_their_seed_alone(corpus):
+    first, again, other = (drawn(corpus, seed, 200) for seed in ("a/1", "a/1", "a/2"))
+    for one, same in zip(first, again, strict=True):
+        assert one.tokens.equal(same.tokens)
+        assert one.weights.equal(same.weights)
+        assert one.answers == same.answers
+    assert any(not one.tokens.equal(two.tokens) for one, two in zip(first, other, strict=True))
+    weights = {w for batch in first for w in batch.weights.unique().tolist()}
+    assert weights == {0.0, *torch.tensor([*WEIGHT.values()]).tolist()}
+
+
+@pytest.mark.parametrize("pos", [17, 64, 640])
+def test_a_row_is_one_page_from_its_start_and_nothing_counts_beyond_its_end(corpus, pos):
+    for batch in drawn(corpus, "a/3", pos):
+        assert batch.weights.shape[1] == batch.tokens.shape[1] - 1 <= pos
+        assert batch.tokens[:, 0].eq(corpus.bos).all()
+        assert not batch.tokens[:, 1:].eq(corpus.bos).any()
+        for tokens, real in zip(batch.tokens[:, 1:], batch.real, strict=True):
+            ends = tokens.eq(corpus.eos).nonzero().flatten().tolist()
+            last = ends[0] + 1 if ends else len(tokens)
+            assert real.tolist() == [True] * last + [False] * (len(tokens) - last)
+        for row, start, stop, _ in batch.answers:
+            assert batch.real[row, start - 1 : stop - 1].all()
+
+
+def test_a_step_has_short_and_long_pages_and_about_the_tokens_asked_for(corpus):
+    steps = corpus.batches("a/4", 16, 2000, 640, K3_MINI.stages[-1].pages)
+    for parts in steps:
+        widths = [batch.tokens.shape[1] for batch in parts]
+        assert widths == sorted(widths)
+        assert widths[-1] > 3 * widths[0]
+    tokens = sum(int(batch.real.sum()) for parts in steps for batch in parts)
+    assert tokens == pytest.approx(16 * 2000, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts", "cuts"),
+    [
+        ([1] * 6, 3, [0, 1, 3, 6]),
+        ([9, 1, 1], 3, [0, 1, 2, 3]),
+        ([1, 1, 9], 3, [0, 1, 2, 3]),
+        ([1, 2, 3, 6], 2, [0, 2, 4]),
+        ([5], 1, [0, 1]),
+    ],
+)
+def test_cuts_are_even_and_leave_no_part_empty(sizes, parts, cuts):
+    assert even_cuts(sizes, parts) == cuts
+
+
+def test_too_few_pages_for_so_many_batches_are_said():
+    with pytest.raises(ValueError, match="2 pages cannot fill 3 batches"):
+        even_cuts([1, 1], 3)
+
+
+def test_a_task_gets_its_share_of_the_tokens(corpus):
+    shares = {"copying": 3.0, "world": 1.0}
+    of = {"copy": 0, "world": 0}
+    for page in corpus.pages("a/5", 20_000, 200, shares, "train"):
+        of["copy" if page.answers[0][2] == "copy" else "world"] += min(len(page.ids) - 1, 200)
+    assert of["copy"] / of["world"] == pytest.approx(3, rel=0.05)
 
 
 def test_an_answer_of_a_row_spells_what_its_page_answers(corpus):
-    batch = corpus.batch("a/3", 4, 640, dict.fromkeys(TASKS, 1.0), 0.5)
+    ((*parts,),) = corpus.batches("a/6", 1, 30_000, 640, dict.fromkeys(TASKS, 1.0))
     spelled = {
         task: corpus.tokenizer.decode(batch.tokens[row, start:stop].tolist())
+        for batch in parts
         for row, start, stop, task in batch.answers
     }
     assert re.fullmatch(r" \d+ \+ \d+ = .* so (\d+ \+ \d+ = \d+)\.", spelled["sum"])
@@ -127,19 +186,26 @@ def test_sums_are_right_digit_by_digit_and_in_all(split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_remainders_are_right(split):
     for text in texts("remainder", split):
-        s, m, r = map(int, re.search(r"so (\d+) mod (\d+) = (\d+)", text).groups())
-        assert s % m == r, text
-        times, of, product = map(int, re.search(r"(\d+) times (\d+) is (\d+)", text).groups())
-        assert times * of == product <= s < product + m
+        steps, s, m, r = re.search(r"\? ([\d ]+), so (\d+) mod (\d+) = (\d+)", text).groups()
+        left = [int(n) for n in steps.split()]
+        assert (left[0], left[-1]) == (int(s), int(r)), text
+        assert {a - b for a, b in pairwise(left)} <= {int(m)}
+        assert int(s) % int(m) == int(r)
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_counts_are_right(split):
     for text in texts("counting", split):
-        listed, asked, number = re.search(
-            r"are ([a-z ]+)\. How many are (\w+)\?.* number is (\d+)\.", text
+        shown, asked, said, number = re.search(
+            r"shelf: ([a-z ,]+)\. How many are (\w+)\? (.*), so the number is (\d+)\.", text
         ).groups()
-        assert listed.split().count(asked) == int(number)
+        things = [thing.split() for thing in shown.split(", ")]
+        count, want = 0, []
+        for colour, thing in things:
+            count += colour == asked
+            want.append(f"{colour} {thing} {count}")
+        assert said == ", ".join(want)
+        assert int(number) == count
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -4,9 +4,13 @@ import random
 
 from model.training.held_out import Split, draw, is_held_out
 from model.training.page import Page
-from model.training.words import COLOURS, DAYS, LETTERS, MONTHS
+from model.training.words import COLOURS, DAYS, LETTERS, MONTHS, OBJECTS
 
 TABLES = ("month", "letter", "step")
+STEPS = (1, 2, 3, 4, 5, 10)
+"""Between numbers of a sequence."""
+MOST_TAKEN = 12
+"""How often a remainder's number is taken away at most."""
 
 
 def sum_is_held_out(a: int, b: int) -> bool:
@@ -41,41 +45,44 @@ def added(a: int, b: int) -> str:
 
 
 def remainder(rng: random.Random, split: Split, room: int) -> Page:
-    """`s mod m`: the multiple below, and steps of one from there."""
-    s, m = draw(
-        rng,
-        split,
-        lambda: (rng.randint(0, 99), rng.randint(3, 9)),
-        lambda sm: is_held_out("mod", *sm),
-    )
+    """`s mod m`: m taken away again and again, until less than m is left."""
+
+    def two() -> tuple[int, int]:
+        m = rng.randint(3, 9)
+        return rng.randint(0, min(99, m * MOST_TAKEN)), m
+
+    s, m = draw(rng, split, two, lambda sm: is_held_out("mod", *sm))
     page = Page()
     page.text("What is")
     page.noise(f" {s} mod {m}")
     page.text("?")
-    multiple = s // m * m
-    steps = "".join(f", {multiple + r} is {r}" for r in range(1, s % m + 1))
-    page.answer(f" {m} times {s // m} is {multiple}{steps}, so {s} mod {m} = {s % m}.", "mod")
+    steps = "".join(f" {left}" for left in range(s, -1, -m))
+    page.answer(f"{steps}, so {s} mod {m} = {s % m}.", "mod")
     return page
 
 
 def counting(rng: random.Random, split: Split, room: int) -> Page:
-    """How many of a list are of one colour, counted aloud."""
+    """How many things of a list are of one colour, counted aloud."""
 
-    def beads() -> tuple[str, list[str]]:
+    def shelf() -> tuple[str, list[tuple[str, str]]]:
         colours = rng.sample(COLOURS, rng.randint(2, 4))
         asked = rng.choice(colours)
-        return asked, [rng.choice((asked, *colours)) for _ in range(rng.randint(3, 14))]
+        things = rng.sample(OBJECTS, rng.randint(3, 12))
+        return asked, [(rng.choice((asked, *colours)), thing) for thing in things]
 
-    asked, list_ = draw(rng, split, beads, lambda made: is_held_out("count", made[0], *made[1]))
+    asked, shown = draw(
+        rng, split, shelf, lambda made: is_held_out("count", made[0], *sum(made[1], ()))
+    )
     page = Page()
-    page.text("The beads are")
-    page.noise(" " + " ".join(list_))
-    page.text(f". How many are {asked}?")
+    page.text("On the shelf:")
     number, working = 0, ""
-    for colour in list_:
+    for n, (colour, thing) in enumerate(shown):
+        page.text("," if n else "")
+        page.noise(f" {colour} {thing}")
         number += colour == asked
-        working += f" {colour} {number}"
-    page.answer(f"{working}, so the number is {number}.", "count")
+        working += f" {colour} {thing} {number},"
+    page.text(f". How many are {asked}?")
+    page.answer(f"{working} so the number is {number}.", "count")
     return page
 
 
@@ -107,7 +114,7 @@ def sequences(rng: random.Random, split: Split, room: int) -> Page:
             return table, rng.randrange(12), 1, rng.randint(3, 8)
         if table == "letter":
             return table, rng.randrange(18), 1, rng.randint(3, 8)
-        step = rng.randint(1, 9)
+        step = rng.choice(STEPS)
         first = rng.randint(0, 40)
         return table, first, step, rng.randint(3, min(9, (99 - first) // step + 1))
 

@@ -90,7 +90,7 @@ def state(
     """Tell the fact; how it is to be asked, whether so asked it is unseen, and where it stands."""
     told, asked, unseen = forms(rng, split)
     before, shown, after = statement(Fact(name, relation, value, False), told)
-    page.text((" " if page.pieces else "") + before)
+    page.noise((" " if page.pieces else "") + before)
     at = page.noise(shown)
     page.text(after)
     return asked, unseen, at
@@ -98,7 +98,7 @@ def state(
 
 def ask(page: Page, split: Split, fact: Fact, form: str, unseen: bool, at: int) -> None:
     asked, restated = question(fact, form)
-    page.text((" " if page.pieces else "") + asked)
+    page.noise((" " if page.pieces else "") + asked)
     counted = split == "train" or fact.held
     task = ("look-up, new form" if unseen else "look-up") if counted else ""
     page.answer(f"{restated} {fact.value}.", task, at)
@@ -146,7 +146,7 @@ def between(rng: random.Random, split: Split, room: int) -> Page:
     first = page.pieces[-1].text.endswith("\n")
     for n, (fact, form, unseen, at) in enumerate(waiting):
         asked, restated = question(fact, form)
-        page.text(("" if first and n == 0 else " ") + asked)
+        page.noise(("" if first and n == 0 else " ") + asked)
         counted = split == "train" or fact.held
         task = ("look-up, new form" if unseen else "look-up") if counted else ""
         page.answer(f"{restated} {fact.value}.", task, at)

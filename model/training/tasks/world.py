@@ -7,6 +7,8 @@ from model.training.page import Page
 from model.training.words import NAMES, OBJECTS, PLACES
 
 GO = ("goes to", "walks to", "runs to", "returns to")
+ROLL_CALLS = 0.4
+"""Share of pages that begin with one."""
 TAKE = ("takes", "picks up", "finds")
 
 
@@ -28,10 +30,16 @@ class World:
 
     def tell(self, sentence: str) -> int:
         gap = " " if self.page.pieces and not self.page.pieces[-1].text.endswith("\n") else ""
-        return self.page.text(gap + sentence)
+        return self.page.noise(gap + sentence)
 
-    def move(self) -> None:
-        person = self.rng.choice(self.people)
+    def roll_call(self) -> None:
+        """Everybody goes somewhere, and then everybody is asked for, in another order."""
+        for person in self.people:
+            self.move(person)
+        for person in self.rng.sample(self.people, len(self.people)):
+            self.ask_for(person)
+
+    def move(self, person: str) -> None:
         here = self.place.get(person, ("", 0))[0]
         others = [place for place in self.places if place != here]
         if all(is_held_out("where", person, place) for place in others):
@@ -65,12 +73,7 @@ class World:
         """One question, if it was not answered since what it asks for changed."""
         kind = self.rng.choice(("where", "where", "who", "who", "thing"))
         if kind == "where" and self.place:
-            person = self.rng.choice(list(self.place))
-            place, at = self.place[person]
-            if self.is_news("where", at):
-                self.tell(f"Where is {person}?")
-                counted = self.counted("where-is", "where", person, place)
-                self.page.answer(f" {person} is in the {place}.", counted, at)
+            self.ask_for(self.rng.choice(list(self.place)))
         elif kind == "who" and self.holder:
             thing = self.rng.choice(list(self.holder))
             person, at = self.holder[thing]
@@ -80,6 +83,13 @@ class World:
                 self.page.answer(f" The {thing} is with {person}.", counted, at)
         elif kind == "thing":
             self.ask_thing()
+
+    def ask_for(self, person: str) -> None:
+        place, at = self.place[person]
+        if self.is_news("where", at):
+            self.tell(f"Where is {person}?")
+            counted = self.counted("where-is", "where", person, place)
+            self.page.answer(f" {person} is in the {place}.", counted, at)
 
     def ask_thing(self) -> None:
         known = [thing for thing, (who, _) in self.holder.items() if who in self.place]
@@ -124,9 +134,16 @@ def world(rng: random.Random, split: Split, room: int) -> Page:
     page = Page()
     story = World(rng, split, page)
     questions = rng.uniform(0.25, 0.5)
+    left = min(room, rng.randint(40, 260))
+    if rng.random() < ROLL_CALLS:
+        story.roll_call()
+        left -= 20 * len(story.people)
     # a sentence has about seven tokens, a question with its answer about twelve
-    for _ in range(max(4, min(room, rng.randint(40, 260)) // 9)):
-        (story.move if rng.random() < 0.55 else story.hand_on)()
+    for _ in range(max(4, left // 9)):
+        if rng.random() < 0.55:
+            story.move(rng.choice(story.people))
+        else:
+            story.hand_on()
         if rng.random() < questions:
             story.ask()
     for _ in range(rng.randint(1, 3)):
