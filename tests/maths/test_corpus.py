@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from model.kda_chunk import CHUNK
 from model.training.corpus import TASKS, WEIGHT, Batch, Corpus, counted_as, even_cuts
 from model.training.held_out import draw, is_held_out, partner
 from model.training.page import Page
@@ -76,8 +77,10 @@ def test_a_row_is_one_page_from_its_start_and_nothing_counts_beyond_its_end(corp
 def test_a_step_has_short_and_long_pages_and_about_the_tokens_asked_for(corpus):
     steps = corpus.batches("a/4", 16, 2000, 640, K3_MINI.stages[-1].pages)
     for parts in steps:
-        widths = [batch.tokens.shape[1] for batch in parts]
-        assert widths == sorted(widths)
+        widths = [batch.weights.shape[1] for batch in parts]
+        # as long as the chunks that they fill
+        chunks = [-(-width // CHUNK) for width in widths]
+        assert chunks == sorted(chunks)
         assert widths[-1] > 3 * widths[0]
     tokens = sum(int(batch.real.sum()) for parts in steps for batch in parts)
     assert tokens == pytest.approx(16 * 2000, rel=0.1)

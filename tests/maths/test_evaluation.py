@@ -47,7 +47,7 @@ def batch_of(tokens: list[int], *spans: tuple[int, int, str]) -> Batch:
 
 
 def world_batch(lm: KimiLM, pos: int) -> Batch:
-    ((batch, *_),) = corpus_of(lm).batches("x", 1, 3 * pos, pos, {"world": 1.0})
+    ((batch, *_),) = corpus_of(lm).batches("x", 1, 8 * pos, pos, {"world": 1.0})
     return batch
 
 
