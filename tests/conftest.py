@@ -1,8 +1,10 @@
 """One thread a test process; what tests measured is printed at the end, if they pass too."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -35,3 +37,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("measured")
         for sentence in sentences:
             terminalreporter.line(sentence)
+
+
+@pytest.fixture
+def plain_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `__main__` from which a spawned process has nothing to import.
+
+    Streamlit's own test runs leave the app there, and a second process would start it.
+    """
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,9 @@ class Training:
         self.step, self.seconds = 0, 0.0
         self.tally = Tally()
         self.pools = Pools(corpus, recipe, seed)
-        self.helper = Helper(self.row, config, self.pools) if processes > 1 else None
+        self.processes = processes
+        self.helper: Helper | None = None
+        """The second process, while one runs."""
         self.optimizer = Optimizer(self.row, recipe)
 
     def one_step(self) -> float:
@@ -82,7 +85,7 @@ class Training:
         """Up to `steps` further steps, to the recipe's end by default; saves at the end."""
         last = self.recipe.steps if steps is None else min(self.recipe.steps, self.step + steps)
         saved = time.monotonic()
-        with bfloat16_products():
+        with self.helped(), bfloat16_products():
             while self.step < last:
                 begun = time.process_time()
                 loss = self.one_step()
@@ -93,8 +96,18 @@ class Training:
                     self.save()
                     saved = time.monotonic()
         self.save()
-        if self.helper is not None:
-            self.helper.close()
+
+    @contextmanager
+    def helped(self) -> Iterator[None]:
+        """With a second process, where two are wanted."""
+        if self.processes > 1:
+            self.helper = Helper(self.row, self.config, self.pools)
+        try:
+            yield
+        finally:
+            if self.helper is not None:
+                self.helper.close()
+                self.helper = None
 
     def note(self, loss: float, tell: Callable[[str], None]) -> None:
         """One line of the log, for the eye and for the curves."""

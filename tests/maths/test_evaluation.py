@@ -190,6 +190,7 @@ def test_eval_says_what_is_wrong_with_a_request(lm, tmp_path: Path, capsys):
     assert "at least one token" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("plain_main")
 def test_train_writes_a_checkpoint_that_eval_can_read_and_goes_on(lm, tmp_path: Path, capsys):
     source, out = tmp_path / "source", tmp_path / "out"
     write_checkpoint(lm, word_tokenizer(), source)
