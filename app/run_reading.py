@@ -121,12 +121,17 @@ def _finish(
 
 def heads_of(run: Any, name: str, at_hand: int) -> int:
     """Heads of the tap's class in this model; what is at hand may be one of them."""
-    linear = run.config.linear_attn_config
-    mixers = run.config.mixers
     parts = name.split(".")
-    if parts[0] == "layers" and linear is not None and mixers[int(parts[1])] == "kda":
-        return linear.num_heads
-    return max(at_hand, run.config.num_attention_heads)
+    in_layer = parts[0] == "layers"
+    heads = heads_in(run.config, int(parts[1])) if in_layer else run.config.num_attention_heads
+    return max(at_hand, heads)
+
+
+def heads_in(config: Any, layer: int) -> int:
+    """Heads of a layer's mixer."""
+    linear = config.linear_attn_config
+    is_linear = linear is not None and config.mixers[layer] == "kda"
+    return linear.num_heads if is_linear else config.num_attention_heads
 
 
 def _checked(head: int, num_heads: int, name: str) -> int:

@@ -13,7 +13,7 @@ from app.figures.live import Shown, Tokens, live_figure
 from app.figures.state import state_figure
 from app.panels.depth_data import MOST_DEPTH_TOKENS, depth_of
 from app.panels.state_data import state_terms
-from app.run_reading import Reading, positions_at, read
+from app.run_reading import Reading, heads_in, positions_at, read
 from app.run_taps import LiveTap, find_taps, live_taps
 
 CHOSEN = ("KimiMoEGate.chosen", "KimiMoEGate.chosen_weight")
@@ -35,6 +35,8 @@ class Spot:
     token: int | None
     asked_layer: int | None = None
     """As the address has it; the layer shown may be the nearest."""
+    asked_head: int | None = None
+    """As the address has it; other layers may have had more heads."""
     phase: str = "decode"
     address: str = ""
     """Changes whenever the address does, so that the browser hears of every answer."""
@@ -62,14 +64,17 @@ def spot_of(node: Node, at: str | None, layer: int | None, choice: Any, run: Any
     token = choice.token
     if token is not None:
         token = min(token, positions_at(run, step) - 1)
+    layer = layer or 0
+    head = min(choice.head or 0, heads_in(run.config, layer) - 1)
     return Spot(
         node=node,
         at=at,
-        layer=layer or 0,
+        layer=layer,
         step=step,
-        head=choice.head or 0,
+        head=head,
         token=token,
         asked_layer=choice.layer,
+        asked_head=choice.head,
         phase=choice.phase,
         address=repr((replace(choice, notices=()), choice.notices)),
     )
@@ -85,7 +90,8 @@ def live_data(spot: Spot, run: Any) -> Live:
         if spot.node.figure == "weights_over_depth":
             return Live(figures=(_depth(spot, taps[0], run),))
         if spot.node.figure == "state":
-            return Live(figures=(_state(spot, taps[0], run),))
+            figures = (_state(spot, taps[0], run),)
+            return Live(figures=figures, reasons=_nearest_head(spot, figures, run))
     except LookupError as absent:
         return Live(
             reasons=(str(absent),),
@@ -93,7 +99,19 @@ def live_data(spot: Spot, run: Any) -> Live:
             left_out=_left_out(spot, run),
         )
     live = _heat(spot, taps, run)
-    return replace(live, left_out=_left_out(spot, run))
+    notes = _nearest_head(spot, live.figures, run)
+    return replace(live, reasons=(*live.reasons, *notes), left_out=_left_out(spot, run))
+
+
+def _nearest_head(spot: Spot, figures: Sequence[dict[str, Any]], run: Any) -> tuple[str, ...]:
+    """Says so where the head asked for is one of another layer's."""
+    is_by_head = any(figure["tools"]["heads"] for figure in figures)
+    if not is_by_head or spot.asked_head in (None, spot.head):
+        return ()
+    return (
+        f"Head {spot.asked_head} was asked for. Layer {spot.layer} has heads 0 to "
+        f"{heads_in(run.config, spot.layer) - 1}; head {spot.head} is shown.",
+    )
 
 
 def _left_out(spot: Spot, run: Any) -> tuple[str, ...]:

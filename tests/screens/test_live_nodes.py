@@ -119,11 +119,21 @@ def test_a_tap_without_a_batch_is_read_whole(made):
     assert figure["panels"][0]["columns"] == made.config.hidden_size
 
 
-def test_a_head_that_is_not_there_is_answered_in_words(made):
-    entry = next(entry for entry in PLACES if entry.node == "mla/softmax")
-    live = live_data(spot_at(entry, made, head=7), made)
-    assert not live.figures
-    assert "heads 0 to 1" in live.reasons[0]
+@pytest.mark.parametrize(("name", "last"), [("mla/softmax", 1), ("kda/state", 2), ("kda/read", 2)])
+def test_a_head_that_is_not_there_gives_the_last_one_and_says_so(name, last, made):
+    """Layers of one model have different numbers of heads, and readers walk between them."""
+    entry = next(entry for entry in PLACES if entry.node == name)
+    nearest = live_data(spot_at(entry, made, head=7), made)
+    asked = live_data(spot_at(entry, made, head=last), made)
+    assert nearest.figures[0]["tools"]["head"] == last
+    assert nearest.figures[0]["panels"] == asked.figures[0]["panels"]
+    assert f"heads 0 to {last}" in nearest.reasons[0]
+    assert not asked.reasons
+
+
+def test_a_head_is_no_matter_where_no_tensor_has_heads(made):
+    entry = next(entry for entry in PLACES if entry.node == "attn_res/fold_query")
+    assert not live_data(spot_at(entry, made, head=7), made).reasons
 
 
 def test_what_was_left_out_is_absent_with_its_reason(model):
