@@ -22,7 +22,7 @@ from model.training.tasks.lookups import between, facts, listed
 from model.training.tasks.programs import programs
 from model.training.tasks.prose import prose
 from model.training.tasks.rhymes import chain, refrain
-from model.training.tasks.world import world
+from model.training.tasks.world import handing, world
 
 Task = Callable[[random.Random, Split, int], Page]
 
@@ -32,6 +32,7 @@ TASKS: dict[str, Task] = {
     "listed": listed,
     "between": between,
     "world": world,
+    "handing": handing,
     "copying": copying,
     "reversing": reversing,
     "spelling": spelling,

@@ -24,10 +24,14 @@ class Stage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     stages: tuple[Stage, ...]
-    peak: float = 3e-3
+    peak: float = 1.5e-3
     """Learning rate after the warm-up."""
     last: float = 0.02
-    """Share of the peak that is left at the end."""
+    """Share of the peak that is left at the end of the cosine."""
+    cosine: int | None = None
+    """Tokens at which the cosine would end; by default the recipe ends there too."""
+    descent: int = 0
+    """Tokens at the end over which the rate goes down to nothing besides, in a line."""
     warm_up: int = 100
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
@@ -62,29 +66,35 @@ class Recipe:
         return seen
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step: up in a line, then down in a cosine over tokens."""
+        """Learning rate of a step: up in a line, then down in a cosine over tokens, then out."""
         if step < self.warm_up:
             return self.peak * (step + 1) / self.warm_up
         begun = self.tokens_before(self.warm_up)
-        through = (self.tokens_before(step) - begun) / max(1, self.tokens - begun)
+        end = self.tokens if self.cosine is None else self.cosine
+        seen = self.tokens_before(step)
+        through = (seen - begun) / max(1, end - begun)
         down = (1 + math.cos(math.pi * through)) / 2
-        return self.peak * (self.last + (1 - self.last) * down)
+        rate = self.peak * (self.last + (1 - self.last) * down)
+        return rate * min(1.0, (self.tokens - seen) / self.descent) if self.descent else rate
 
 
 SMALL_TASKS = {
-    "copying": 4,
-    "reversing": 4,
+    "copying": 3,
+    "reversing": 3,
     "spelling": 1,
-    "adding": 4,
+    "adding": 3,
     "remainder": 4,
-    "counting": 6,
-    "days": 4,
+    "counting": 8,
+    "days": 3,
     "sequences": 2,
-    "programs": 7,
+    "programs": 6,
     "brackets": 8,
     "chain": 1,
     "refrain": 1,
 }
+
+ENGLISH = {"listed": 7, "facts": 18, "between": 12, "world": 18, "prose": 8, "handing": 12}
+ALL = SMALL_TASKS | {"counting": 10} | ENGLISH
 
 K3_MINI = Recipe(
     stages=(
@@ -93,22 +103,34 @@ K3_MINI = Recipe(
             batch=1536,
             pos=128,
             pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
-            | {"copying": 5, "repeating": 25, "listed": 12, "facts": 20, "world": 16, "prose": 5},
+            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 20, "world": 22, "prose": 5},
         ),
         Stage(
-            tokens=2_600_000,
+            tokens=3_800_000,
             batch=1536,
             pos=256,
             pages=SMALL_TASKS
-            | {"repeating": 5, "listed": 8, "facts": 17, "between": 5, "world": 22, "prose": 6},
+            | {"repeating": 3, "listed": 8, "facts": 19, "between": 5, "world": 26, "prose": 6},
         ),
         Stage(
-            tokens=4_600_000,
+            tokens=1_900_000,
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"repeating": 2, "listed": 8, "facts": 20, "between": 10, "world": 18, "prose": 8},
+            | {"repeating": 1, "listed": 8, "facts": 22, "between": 12, "world": 20, "prose": 8},
         ),
-    )
+        Stage(tokens=1_350_000, batch=2048, pos=640, pages=ALL),
+        Stage(
+            tokens=2_550_000,
+            batch=2048,
+            pos=640,
+            pages=SMALL_TASKS
+            | {"counting": 14, "brackets": 12, "listed": 4, "facts": 10, "between": 8}
+            | {"world": 15, "handing": 35, "prose": 5},
+        ),
+        Stage(tokens=2_250_000, batch=2048, pos=640, pages=ALL),
+    ),
+    cosine=13_802_496,
+    descent=2_400_000,
 )
-"""Short pages teach looking back, and long ones how far."""
+"""Short pages teach looking back, long ones how far; then more of what is hard, and all again."""

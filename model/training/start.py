@@ -20,11 +20,12 @@ OUTPUT = 0.1
 """What sub-layers add at first, against matrices that keep the size of their input."""
 BLUR = 0.3
 """Share of its random draw that a short convolution keeps beside the one lag it begins with."""
-FIRST = ((0, 1), (0, 2), (0, 3), (0, 3))
-LATER = ((1, 0), (1, 2), (2, 0), (0, 1))
+PASSING = ((0, 1), (0, 2), (0, 3), (0, 3))
+FIRST = (*PASSING, (1, 0), (1, 2), (2, 0), (0, 1))
+LATER = ((1, 0), (1, 2), (2, 0), (0, 1), (1, 0), (2, 0), (0, 3), (0, 2))
 """Lags of keys and values of the heads, in the first layer and in those after it."""
 PASSED_ON = 1.0
-"""As `OUTPUT`, of the first layer: what came before a token is as loud as the token."""
+"""As `OUTPUT`, of the first layer's `PASSING` heads: what came before is as loud as the token."""
 OUTPUTS = ("o_proj.weight", "down_proj.weight", "w2", "routed_expert_up_proj.weight")
 
 
@@ -75,7 +76,10 @@ def looks_back_by_lags(kda: KimiDeltaAttention, lags: Sequence[tuple[int, int]])
     it there, and one that finds its own reads what came before this token.
     """
     kda.k_proj.weight.copy_(kda.q_proj.weight)
-    kda.o_proj.weight.copy_((PASSED_ON if lags is FIRST else OUTPUT) * kda.v_proj.weight.T)
+    kda.o_proj.weight.copy_(OUTPUT * kda.v_proj.weight.T)
+    if lags is FIRST:
+        passing = kda.o_proj.weight.unflatten(1, (kda.heads, -1))[:, : len(PASSING)]
+        passing.mul_(PASSED_ON / OUTPUT)
     for conv in (kda.q_conv1d, kda.k_conv1d, kda.v_conv1d):
         for head, weight in enumerate(conv.weight.mul_(BLUR).unflatten(0, (kda.heads, -1))):
             of_key, of_value = lags[head % len(lags)]

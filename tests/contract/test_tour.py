@@ -46,60 +46,64 @@ class Seen:
         return [found[i, self.trace.token_ids[i + 1]] for i in self.answer]
 
 
+LISTED = ["fox", "owl", "hen", "goat", "bee"]
+
+
 def copies(seen):
-    assert seen.words[seen.answer[0] + 1 :][:5] == ["fox", "owl", "hen", "goat", "bee"]
-    assert min(seen.chance_of_what_came()[:5]) > 0.95
-
-
-def rests_on_the_first_word(seen):
-    name = f"layers.{seen.stop.layer}.self_attn.pattern"
-    other = Seen(seen.trace.model, STOPS["memory"])
-    for one in (seen, other):
-        for step in range(1, 6):
-            assert one.trace.array(name, step)[0, seen.stop.head, 0, 1] > 0.95
-    assert (seen.words[1], other.words[1]) == ("Copy", "Mira")
+    assert seen.words[seen.answer[0] + 1 :][:5] == LISTED
+    assert min(seen.chance_of_what_came()[:5]) > 0.99
 
 
 def reads_what_was_written(seen):
-    def likeness(a, b):
-        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-    at = seen.answer[seen.stop.step]
-    assert (seen.words[at], seen.words[at + 1]) == ("the", "barn")
-    read = seen.mixer("read")[at, seen.stop.head]
+    first, second = (i for i, word in enumerate(seen.words) if word == "key")
+    assert seen.answer[0] == second
+    assert (seen.words[first + 1], seen.words[second + 1]) == ("77", "77")
+    read = seen.mixer("read")[second, seen.stop.head]
     values = seen.mixer("v")[:, seen.stop.head]
-    assert likeness(read, values[seen.words.index("barn")]) > 0.95
-    assert likeness(read, values[seen.words.index("kitchen")]) < 0.2
-    assert likeness(read, values[seen.words.index("tower")]) < 0.2
+    others = [i for i in range(first + 2, second) if seen.words[i].isdigit()]
+    others += [i for i in range(first) if seen.words[i].isdigit()]
+    assert len(others) == 5
+    assert likeness(read, values[first + 1]) > 0.9
+    assert max(likeness(read, values[i]) for i in others) < 0.25
+
+
+def likeness(a, b):
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
 def forgets_at_full_stops(seen):
     kept = np.exp(seen.mixer("log_decay"))[:, seen.stop.head].mean(-1)
     prompt = range(1, seen.trace.prompt_length)
     stops_ = [kept[i] for i in prompt if seen.words[i] == "."]
-    names = [kept[i] for i in prompt if seen.words[i] in ("Mira", "Tom")]
-    assert (len(stops_), len(names)) == (4, 5)
-    assert max(abs(x - 0.5) for x in stops_) < 0.05
-    assert min(names) > 0.9
-    assert max(stops_) < min(kept[i] for i in prompt if seen.words[i] != ".")
+    words = [kept[i] for i in prompt if seen.words[i].isalpha()]
+    assert len(stops_) == 4
+    assert max(abs(x - 0.6) for x in stops_) < 0.02
+    assert min(words) > 0.75
+
+
+def rests_on_one_word(seen):
+    written = "".join(seen.words[seen.answer[0] + 1 : -1])
+    assert written == ">)]}>])."
+    asked = seen.words.index("close")
+    name = f"layers.{seen.stop.layer}.self_attn.pattern"
+    for step in range(7):
+        assert seen.trace.array(name, step)[0, seen.stop.head, -1, asked] > 0.99
 
 
 def prefers_numbers(seen):
     chosen = seen.whole(f"layers.{seen.stop.layer}.block_sparse_moe.gate.chosen")
     numbers = [i for i in range(1, len(chosen)) if seen.words[i].isdigit()]
     others = [i for i in range(1, len(chosen)) if not seen.words[i].isdigit()]
-    assert min(len(numbers), len(others)) >= 10
-    assert (chosen[numbers] == 0).any(-1).mean() == pytest.approx(0.75, abs=0.09)
-    assert (chosen[others] == 0).any(-1).mean() < 0.2
+    assert (len(numbers), len(others) > 20) == (6, True)
+    assert (chosen[numbers] == 7).any(-1).all()
+    assert (chosen[others] == 7).any(-1).mean() < 0.1
 
 
 def reads_the_embedding(seen):
     weights = seen.whole(f"layers.{seen.stop.layer}.{seen.stop.at}.weights")
-    listed = [
-        i for i, word in enumerate(seen.words) if word in ("fox", "owl", "hen", "goat", "bee")
-    ]
+    listed = [i for i, word in enumerate(seen.words) if word in LISTED]
     assert len(listed) == 10
-    assert min(weights[i, 0] for i in listed) > 0.8
+    assert min(weights[i, 0] for i in listed) > 0.9
 
 
 def adds_with_certainty(seen):
@@ -115,16 +119,16 @@ def ends_at_ninety_nine(seen):
     chances = dict(zip(seen.answer, seen.chance_of_what_came(), strict=True))
     of_nine = seen.words.index("9") - 1
     assert of_nine == seen.answer[0] + seen.stop.step
-    assert chances[of_nine] > 0.99
-    assert chances[seen.words.index("90") - 1] > 0.99
+    assert chances[of_nine] > 0.8
+    assert chances[seen.words.index("90") - 1] > 0.8
     assert "100" not in NUMBERS
 
 
 CLAIMS = {
     "copy": copies,
-    "anchor": rests_on_the_first_word,
     "memory": reads_what_was_written,
     "forgetting": forgets_at_full_stops,
+    "anchor": rests_on_one_word,
     "expert": prefers_numbers,
     "embedding": reads_the_embedding,
     "sum": adds_with_certainty,

@@ -22,7 +22,7 @@ from model.training.loop import STATE, Training
 from model.training.paths import take_training_paths
 from model.training.recipe import K3_MINI, Recipe, Stage
 from model.training.recurrence import middle_delta_rule
-from model.training.start import FIRST, model_to_train
+from model.training.start import FIRST, PASSING, model_to_train
 from model.training.vocabulary import word_tokenizer
 from model.training.weights_in_row import Optimizer, Row
 
@@ -151,7 +151,7 @@ def test_residual_queries_start_at_zero_so_that_every_source_counts_alike(config
         assert weights.unique().tolist() == pytest.approx([1 / weights.shape[-1]])
 
 
-@pytest.mark.parametrize("head", range(4))
+@pytest.mark.parametrize("head", range(len(PASSING)))
 def test_heads_of_the_first_layer_start_by_passing_on_what_came_before(head):
     config = preset("k3-mini")
     lm = model_to_train(config, 0)
@@ -266,13 +266,27 @@ def test_a_choice_of_all_experts_cannot_be_balanced():
 # the recipe
 
 
-def test_the_rate_rises_in_a_line_and_falls_to_its_last_share():
+def test_the_rate_rises_in_a_line_and_falls_to_nothing():
     rates = [K3_MINI.rate(step) for step in range(K3_MINI.steps)]
     assert rates[0] == pytest.approx(K3_MINI.peak / K3_MINI.warm_up)
     assert max(rates) == pytest.approx(K3_MINI.peak)
     peak = rates.index(max(rates))
     assert rates[peak:] == sorted(rates[peak:], reverse=True)
-    assert rates[-1] == pytest.approx(K3_MINI.peak * K3_MINI.last, rel=0.01)
+    assert 0 < rates[-1] < 1e-3 * K3_MINI.peak
+
+
+def test_a_cosine_alone_falls_to_its_last_share():
+    alone = replace(K3_MINI, cosine=None, descent=0)
+    assert alone.rate(alone.steps - 1) == pytest.approx(alone.peak * alone.last, rel=0.01)
+
+
+@pytest.mark.parametrize("descent", [1, 300, 3000])
+def test_a_descent_changes_no_rate_before_it(descent):
+    alone, cut = SHORT, replace(SHORT, descent=descent)
+    for step in range(cut.steps):
+        left = cut.tokens - cut.tokens_before(step)
+        share = cut.rate(step) / alone.rate(step)
+        assert share == pytest.approx(min(1.0, left / descent)), step
 
 
 def test_stages_follow_each_other_and_end():

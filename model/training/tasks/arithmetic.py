@@ -9,6 +9,8 @@ from model.training.words import COLOURS, DAYS, LETTERS, MONTHS, OBJECTS
 TABLES = ("month", "letter", "step")
 STEPS = (1, 2, 3, 4, 5, 10)
 """Between numbers of a sequence."""
+LAST_FIRST = {"letter": 17, "step": 40}
+"""Where a sequence begins at most."""
 MOST_TAKEN = 12
 """How often a remainder's number is taken away at most."""
 
@@ -44,6 +46,11 @@ def added(a: int, b: int) -> str:
     )
 
 
+def remainder_is_held_out(s: int, m: int) -> bool:
+    """Only where a longer chain shows the first step, from `s` to `s - m`."""
+    return s + m <= min(99, m * MOST_TAKEN) and is_held_out("mod", s, m)
+
+
 def remainder(rng: random.Random, split: Split, room: int) -> Page:
     """`s mod m`: m taken away again and again, until less than m is left."""
 
@@ -51,7 +58,7 @@ def remainder(rng: random.Random, split: Split, room: int) -> Page:
         m = rng.randint(3, 9)
         return rng.randint(0, min(99, m * MOST_TAKEN)), m
 
-    s, m = draw(rng, split, two, lambda sm: is_held_out("mod", *sm))
+    s, m = draw(rng, split, two, lambda sm: remainder_is_held_out(*sm))
     page = Page()
     page.text("What is")
     page.noise(f" {s} mod {m}")
@@ -105,33 +112,38 @@ def days(rng: random.Random, split: Split, room: int) -> Page:
     return page
 
 
+def sequence_is_held_out(table: str, first: int, step: int) -> bool:
+    """By where it begins, if one that begins earlier shows its first step, and one its last."""
+    inside = table == "month" or step <= first <= LAST_FIRST[table] - step
+    return inside and is_held_out("sequence", table, first, step)
+
+
 def sequences(rng: random.Random, split: Split, room: int) -> Page:
-    """Months, letters, or numbers by equal steps, for a while."""
+    """Months, letters, or numbers by equal steps, from one to another."""
 
     def run() -> tuple[str, int, int, int]:
         table = rng.choice(TABLES)
         if table == "month":
             return table, rng.randrange(12), 1, rng.randint(3, 8)
         if table == "letter":
-            return table, rng.randrange(18), 1, rng.randint(3, 8)
+            return table, rng.randint(0, LAST_FIRST[table]), 1, rng.randint(3, 8)
         step = rng.choice(STEPS)
-        first = rng.randint(0, 40)
+        first = rng.randint(0, LAST_FIRST[table])
         return table, first, step, rng.randint(3, min(9, (99 - first) // step + 1))
 
-    table, first, step, number = draw(
-        rng, split, run, lambda made: is_held_out("sequence", *made[:3])
-    )
+    table, first, step, number = draw(rng, split, run, lambda made: sequence_is_held_out(*made[:3]))
     at = [first + step * n for n in range(number)]
+    shown = {
+        "month": [MONTHS[n % 12] for n in at],
+        "letter": [LETTERS[n % 26] for n in at],
+        "step": [str(n) for n in at],
+    }[table]
     page = Page()
-    if table == "month":
-        shown = [MONTHS[n % 12] for n in at]
-        page.text(f"Months from {shown[0]}:")
-    elif table == "letter":
-        shown = [LETTERS[n] for n in at]
-        page.text(f"Letters from {shown[0]}:")
-    else:
-        shown = [str(n) for n in at]
-        page.text(f"From {first} in steps of {step}:")
-    page.answer(" " + " ".join(shown), "sequence")
-    page.text(".")
+    page.text({"month": "Months from", "letter": "Letters from", "step": "Count from"}[table])
+    page.noise(f" {shown[0]} to {shown[-1]}")
+    if table == "step":
+        page.text(" in steps of")
+        page.noise(f" {step}")
+    page.text(":")
+    page.answer(" " + " ".join(shown) + ".", "sequence")
     return page

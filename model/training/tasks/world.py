@@ -7,19 +7,26 @@ from model.training.page import Page
 from model.training.words import NAMES, OBJECTS, PLACES
 
 GO = ("goes to", "walks to", "runs to", "returns to")
-ROLL_CALLS = 0.4
-"""Share of pages that begin with one."""
-TAKE = ("takes", "picks up", "finds")
+ROLL_CALLS, HAND_OUTS = 0.3, 0.5
+"""Share of pages in which people, and in which things, are all gone through at the beginning."""
+MOST_THINGS = 12
+"""That are handed on in a page."""
+TAKE = ("takes", "grabs", "finds")
 
 
 class World:
-    """Who is where, who holds what, and which things lie where, as a page tells it."""
+    """Who is where, who holds what, and which things lie where, as a page tells it.
 
-    def __init__(self, rng: random.Random, split: Split, page: Page) -> None:
+    It has up to so many people and things.
+    """
+
+    def __init__(
+        self, rng: random.Random, split: Split, page: Page, people: int = 5, things: int = 4
+    ) -> None:
         self.rng, self.page = rng, page
         self.split: Split = split
-        self.people = rng.sample(NAMES, rng.randint(2, 5))
-        self.things = rng.sample(OBJECTS, rng.randint(1, 4))
+        self.people = rng.sample(NAMES, rng.randint(2, people))
+        self.things = rng.sample(OBJECTS, rng.randint(1, things))
         self.places = rng.sample(PLACES, rng.randint(3, 6))
         self.place: dict[str, tuple[str, int]] = {}
         """Of each person who has moved: the place, and the piece that says so."""
@@ -39,6 +46,13 @@ class World:
         for person in self.rng.sample(self.people, len(self.people)):
             self.ask_for(person)
 
+    def hand_out(self) -> None:
+        """Each thing comes to somebody, and then each is asked for, in another order."""
+        for thing in self.things:
+            self.hand_on(thing)
+        for thing in self.rng.sample(self.things, len(self.things)):
+            self.ask_who(thing)
+
     def move(self, person: str) -> None:
         here = self.place.get(person, ("", 0))[0]
         others = [place for place in self.places if place != here]
@@ -48,9 +62,8 @@ class World:
         at = self.tell(f"{person} {self.rng.choice(GO)} the {place}.")
         self.place[person] = (place, at)
 
-    def hand_on(self) -> None:
+    def hand_on(self, thing: str) -> None:
         """A thing changes hands: it is picked up, given away, or put down where its holder is."""
-        thing = self.rng.choice(self.things)
         had = self.holder.get(thing)
         if had is not None and had[0] in self.place and self.rng.random() < 0.25:
             place = self.place[had[0]][0]
@@ -71,16 +84,11 @@ class World:
 
     def ask(self) -> None:
         """One question, if it was not answered since what it asks for changed."""
-        kind = self.rng.choice(("where", "where", "who", "who", "thing"))
+        kind = self.rng.choice(("where", "where", "who", "who", "who", "thing"))
         if kind == "where" and self.place:
             self.ask_for(self.rng.choice(list(self.place)))
         elif kind == "who" and self.holder:
-            thing = self.rng.choice(list(self.holder))
-            person, at = self.holder[thing]
-            if self.is_news("who", at):
-                self.tell(f"Who has the {thing}?")
-                counted = self.counted("who-has", "has", thing, person)
-                self.page.answer(f" The {thing} is with {person}.", counted, at)
+            self.ask_who(self.rng.choice(list(self.holder)))
         elif kind == "thing":
             self.ask_thing()
 
@@ -90,6 +98,15 @@ class World:
             self.tell(f"Where is {person}?")
             counted = self.counted("where-is", "where", person, place)
             self.page.answer(f" {person} is in the {place}.", counted, at)
+
+    def ask_who(self, thing: str) -> None:
+        if thing not in self.holder:
+            return
+        person, at = self.holder[thing]
+        if self.is_news("who", at):
+            self.tell(f"Who has the {thing}?")
+            counted = self.counted("who-has", "has", thing, person)
+            self.page.answer(f" The {thing} is with {person}.", counted, at)
 
     def ask_thing(self) -> None:
         known = [thing for thing, (who, _) in self.holder.items() if who in self.place]
@@ -138,14 +155,35 @@ def world(rng: random.Random, split: Split, room: int) -> Page:
     if rng.random() < ROLL_CALLS:
         story.roll_call()
         left -= 20 * len(story.people)
+    if rng.random() < HAND_OUTS:
+        story.hand_out()
+        left -= 18 * len(story.things)
     # a sentence has about seven tokens, a question with its answer about twelve
     for _ in range(max(4, left // 9)):
-        if rng.random() < 0.55:
+        if rng.random() < 0.5:
             story.move(rng.choice(story.people))
         else:
-            story.hand_on()
+            story.hand_on(rng.choice(story.things))
         if rng.random() < questions:
             story.ask()
     for _ in range(rng.randint(1, 3)):
         story.ask()
+    return page
+
+
+def handing(rng: random.Random, split: Split, room: int) -> Page:
+    """Things that many people take and give, and then who has each of them.
+
+    Where there are many, who took something last is not a good guess.
+    """
+    page = Page()
+    # a thing that is taken, asked for and told has about seventeen tokens
+    most = max(2, min(MOST_THINGS, room // 24))
+    story = World(rng, split, page, people=most, things=most)
+    for thing in story.things:
+        story.hand_on(thing)
+    for _ in range(rng.randint(0, len(story.things))):
+        story.hand_on(rng.choice(story.things))
+    for thing in rng.sample(story.things, len(story.things)):
+        story.ask_who(thing)
     return page
