@@ -49,7 +49,7 @@ class Live:
     figures: tuple[dict[str, Any], ...] = ()
     reasons: tuple[str, ...] = ()
     notice: str = ""
-    """Said where nothing was to be shown."""
+    """Said where nothing was to be shown, or something else than was asked for."""
     left_out: tuple[str, ...] = ()
     """Taps that the budget of the run left out."""
     needs_model: bool = False
@@ -91,7 +91,7 @@ def live_data(spot: Spot, run: Any) -> Live:
             return Live(figures=(_depth(spot, taps[0], run),))
         if spot.node.figure == "state":
             figures = (_state(spot, taps[0], run),)
-            return Live(figures=figures, reasons=_nearest_head(spot, figures, run))
+            return Live(figures=figures, notice=_nearest_head(spot, figures, run))
     except LookupError as absent:
         return Live(
             reasons=(str(absent),),
@@ -99,18 +99,19 @@ def live_data(spot: Spot, run: Any) -> Live:
             left_out=_left_out(spot, run),
         )
     live = _heat(spot, taps, run)
-    notes = _nearest_head(spot, live.figures, run)
-    return replace(live, reasons=(*live.reasons, *notes), left_out=_left_out(spot, run))
+    notice = _nearest_head(spot, live.figures, run)
+    return replace(live, notice=notice, left_out=_left_out(spot, run))
 
 
-def _nearest_head(spot: Spot, figures: Sequence[dict[str, Any]], run: Any) -> tuple[str, ...]:
+def _nearest_head(spot: Spot, figures: Sequence[dict[str, Any]], run: Any) -> str:
     """Says so where the head asked for is one of another layer's."""
     is_by_head = any(figure["tools"]["heads"] for figure in figures)
     if not is_by_head or spot.asked_head in (None, spot.head):
-        return ()
+        return ""
+    last = heads_in(run.config, spot.layer) - 1
     return (
-        f"Head {spot.asked_head} was asked for. Layer {spot.layer} has heads 0 to "
-        f"{heads_in(run.config, spot.layer) - 1}; head {spot.head} is shown.",
+        f"Head {spot.asked_head} was asked for. Layer {spot.layer} has heads 0 to {last}; "
+        f"head {spot.head} is shown."
     )
 
 

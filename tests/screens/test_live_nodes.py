@@ -127,13 +127,13 @@ def test_a_head_that_is_not_there_gives_the_last_one_and_says_so(name, last, mad
     asked = live_data(spot_at(entry, made, head=last), made)
     assert nearest.figures[0]["tools"]["head"] == last
     assert nearest.figures[0]["panels"] == asked.figures[0]["panels"]
-    assert f"heads 0 to {last}" in nearest.reasons[0]
-    assert not asked.reasons
+    assert f"heads 0 to {last}" in nearest.notice
+    assert not asked.notice
 
 
 def test_a_head_is_no_matter_where_no_tensor_has_heads(made):
     entry = next(entry for entry in PLACES if entry.node == "attn_res/fold_query")
-    assert not live_data(spot_at(entry, made, head=7), made).reasons
+    assert not live_data(spot_at(entry, made, head=7), made).notice
 
 
 def test_what_was_left_out_is_absent_with_its_reason(model):
