@@ -130,8 +130,9 @@ def heads_of(run: Any, name: str, at_hand: int) -> int:
 def heads_in(config: Any, layer: int) -> int:
     """Heads of a layer's mixer."""
     linear = config.linear_attn_config
-    is_linear = linear is not None and config.mixers[layer] == "kda"
-    return linear.num_heads if is_linear else config.num_attention_heads
+    if linear is not None and config.mixers[layer] == "kda":
+        return linear.num_heads
+    return config.num_attention_heads
 
 
 def _checked(head: int, num_heads: int, name: str) -> int:
