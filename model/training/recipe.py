@@ -93,9 +93,6 @@ SMALL_TASKS = {
     "refrain": 1,
 }
 
-ENGLISH = {"listed": 7, "facts": 18, "between": 12, "world": 18, "prose": 8, "handing": 12}
-ALL = SMALL_TASKS | {"counting": 10} | ENGLISH
-
 K3_MINI = Recipe(
     stages=(
         Stage(
@@ -103,34 +100,25 @@ K3_MINI = Recipe(
             batch=1536,
             pos=128,
             pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
-            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 20, "world": 22, "prose": 5},
+            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 18, "world": 16, "handing": 12}
+            | {"prose": 5},
         ),
         Stage(
-            tokens=3_800_000,
+            tokens=4_000_000,
             batch=1536,
             pos=256,
             pages=SMALL_TASKS
-            | {"repeating": 3, "listed": 8, "facts": 19, "between": 5, "world": 26, "prose": 6},
+            | {"repeating": 3, "listed": 8, "facts": 17, "between": 5, "world": 18, "handing": 16}
+            | {"prose": 6},
         ),
         Stage(
-            tokens=1_900_000,
+            tokens=8_000_000,
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"repeating": 1, "listed": 8, "facts": 22, "between": 12, "world": 20, "prose": 8},
+            | {"counting": 10, "listed": 7, "facts": 18, "between": 12, "world": 18, "handing": 14}
+            | {"prose": 8},
         ),
-        Stage(tokens=1_350_000, batch=2048, pos=640, pages=ALL),
-        Stage(
-            tokens=2_550_000,
-            batch=2048,
-            pos=640,
-            pages=SMALL_TASKS
-            | {"counting": 14, "brackets": 12, "listed": 4, "facts": 10, "between": 8}
-            | {"world": 15, "handing": 35, "prose": 5},
-        ),
-        Stage(tokens=2_250_000, batch=2048, pos=640, pages=ALL),
-    ),
-    cosine=13_802_496,
-    descent=2_400_000,
+    )
 )
-"""Short pages teach looking back, long ones how far; then more of what is hard, and all again."""
+"""Short pages teach looking back, and long ones how far."""

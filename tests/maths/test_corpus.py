@@ -21,6 +21,7 @@ PAGES = 60
 CHAINS = 12_000
 """Pages that hold each step of a chain that there is."""
 
+TAKEN = re.compile(r"(\d+) - (\d+) = (\d+)")
 PAIR = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
@@ -191,11 +192,14 @@ def test_sums_are_right_digit_by_digit_and_in_all(split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_remainders_are_right(split):
     for text in texts("remainder", split):
-        steps, s, m, r = re.search(r"\? ([\d ]+), so (\d+) mod (\d+) = (\d+)", text).groups()
-        left = [int(n) for n in steps.split()]
-        assert (left[0], left[-1]) == (int(s), int(r)), text
-        assert {a - b for a, b in pairwise(left)} <= {int(m)}
-        assert int(s) % int(m) == int(r)
+        steps, s, m, r = re.search(r"\? (.*)so (\d+) mod (\d+) = (\d+)", text).groups()
+        taken = [tuple(map(int, step)) for step in TAKEN.findall(steps)]
+        left = [int(s)]
+        for before, number, after in taken:
+            assert (before, number, after) == (left[-1], int(m), left[-1] - int(m)), text
+            left.append(after)
+        assert steps.count("=") == len(taken)
+        assert left[-1] == int(r) == int(s) % int(m), text
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -359,8 +363,7 @@ def chain_steps(split: str) -> set[tuple[str, str, str]]:
     """What is done at a step, from what to what, in remainders and sequences."""
     found = set()
     for text in texts("remainder", split, CHAINS):
-        steps, m = re.search(r"\? ([\d ]+), so \d+ mod (\d+)", text).groups()
-        found |= {(f"take {m}", a, b) for a, b in pairwise(steps.split())}
+        found |= {(f"take {m}", a, b) for a, m, b in TAKEN.findall(text)}
     for text in texts("sequences", split, CHAINS):
         asked, shown = text.rstrip(".").split(": ")
         step = asked.rpartition(" of ")[2] if " of " in asked else "1"

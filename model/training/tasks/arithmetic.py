@@ -9,7 +9,7 @@ from model.training.words import COLOURS, DAYS, LETTERS, MONTHS, OBJECTS
 TABLES = ("month", "letter", "step")
 STEPS = (1, 2, 3, 4, 5, 10)
 """Between numbers of a sequence."""
-LAST_FIRST = {"letter": 17, "step": 40}
+LAST_FIRST = {"month": 11, "letter": 17, "step": 40}
 """Where a sequence begins at most."""
 MOST_TAKEN = 12
 """How often a remainder's number is taken away at most."""
@@ -47,8 +47,8 @@ def added(a: int, b: int) -> str:
 
 
 def remainder_is_held_out(s: int, m: int) -> bool:
-    """Only where a longer chain shows the first step, from `s` to `s - m`."""
-    return s + m <= min(99, m * MOST_TAKEN) and is_held_out("mod", s, m)
+    """Only where something is taken away, and a longer chain shows that, from `s` to `s - m`."""
+    return m <= s <= min(99, m * MOST_TAKEN) - m and is_held_out("mod", s, m)
 
 
 def remainder(rng: random.Random, split: Split, room: int) -> Page:
@@ -63,8 +63,8 @@ def remainder(rng: random.Random, split: Split, room: int) -> Page:
     page.text("What is")
     page.noise(f" {s} mod {m}")
     page.text("?")
-    steps = "".join(f" {left}" for left in range(s, -1, -m))
-    page.answer(f"{steps}, so {s} mod {m} = {s % m}.", "mod")
+    steps = "".join(f" {left} - {m} = {left - m}," for left in range(s, m - 1, -m))
+    page.answer(f"{steps} so {s} mod {m} = {s % m}.", "mod")
     return page
 
 
@@ -112,10 +112,15 @@ def days(rng: random.Random, split: Split, room: int) -> Page:
     return page
 
 
-def sequence_is_held_out(table: str, first: int, step: int) -> bool:
-    """By where it begins, if one that begins earlier shows its first step, and one its last."""
-    inside = table == "month" or step <= first <= LAST_FIRST[table] - step
-    return inside and is_held_out("sequence", table, first, step)
+def longest(table: str, first: int, step: int) -> int:
+    """Items of a sequence at most."""
+    return min(9, (99 - first) // step + 1) if table == "step" else 8
+
+
+def sequence_is_held_out(table: str, first: int, step: int, number: int) -> bool:
+    """By both of its ends, if a longer one shows its steps."""
+    shorter = number < longest(table, first, step)
+    return shorter and is_held_out("sequence", table, first, step, number)
 
 
 def sequences(rng: random.Random, split: Split, room: int) -> Page:
@@ -123,15 +128,11 @@ def sequences(rng: random.Random, split: Split, room: int) -> Page:
 
     def run() -> tuple[str, int, int, int]:
         table = rng.choice(TABLES)
-        if table == "month":
-            return table, rng.randrange(12), 1, rng.randint(3, 8)
-        if table == "letter":
-            return table, rng.randint(0, LAST_FIRST[table]), 1, rng.randint(3, 8)
-        step = rng.choice(STEPS)
+        step = rng.choice(STEPS) if table == "step" else 1
         first = rng.randint(0, LAST_FIRST[table])
-        return table, first, step, rng.randint(3, min(9, (99 - first) // step + 1))
+        return table, first, step, rng.randint(3, longest(table, first, step))
 
-    table, first, step, number = draw(rng, split, run, lambda made: sequence_is_held_out(*made[:3]))
+    table, first, step, number = draw(rng, split, run, lambda made: sequence_is_held_out(*made))
     at = [first + step * n for n in range(number)]
     shown = {
         "month": [MONTHS[n % 12] for n in at],
