@@ -15,7 +15,14 @@ from model.kda_chunk import CHUNK
 from model.tokenizer_core import Tokenizer
 from model.training.held_out import Split
 from model.training.page import Page, Role
-from model.training.tasks.arithmetic import adding, counting, days, remainder, sequences
+from model.training.tasks.arithmetic import (
+    adding,
+    counting,
+    days,
+    remainder,
+    sequences,
+    taking,
+)
 from model.training.tasks.brackets import brackets
 from model.training.tasks.copying import copying, repeating, reversing, spelling
 from model.training.tasks.lookups import between, facts, listed
@@ -38,6 +45,7 @@ TASKS: dict[str, Task] = {
     "spelling": spelling,
     "adding": adding,
     "remainder": remainder,
+    "taking": taking,
     "counting": counting,
     "days": days,
     "sequences": sequences,

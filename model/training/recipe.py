@@ -26,12 +26,6 @@ class Recipe:
     stages: tuple[Stage, ...]
     peak: float = 1.5e-3
     """Learning rate after the warm-up."""
-    last: float = 0.02
-    """Share of the peak that is left at the end of the cosine."""
-    cosine: int | None = None
-    """Tokens at which the cosine would end; by default the recipe ends there too."""
-    descent: int = 0
-    """Tokens at the end over which the rate goes down to nothing besides, in a line."""
     warm_up: int = 100
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
@@ -66,16 +60,12 @@ class Recipe:
         return seen
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step: up in a line, then down in a cosine over tokens, then out."""
+        """Learning rate of a step: up in a line, then down to nothing in a cosine over tokens."""
         if step < self.warm_up:
             return self.peak * (step + 1) / self.warm_up
         begun = self.tokens_before(self.warm_up)
-        end = self.tokens if self.cosine is None else self.cosine
-        seen = self.tokens_before(step)
-        through = (seen - begun) / max(1, end - begun)
-        down = (1 + math.cos(math.pi * through)) / 2
-        rate = self.peak * (self.last + (1 - self.last) * down)
-        return rate * min(1.0, (self.tokens - seen) / self.descent) if self.descent else rate
+        through = (self.tokens_before(step) - begun) / max(1, self.tokens - begun)
+        return self.peak * (1 + math.cos(math.pi * through)) / 2
 
 
 SMALL_TASKS = {
@@ -84,9 +74,10 @@ SMALL_TASKS = {
     "spelling": 1,
     "adding": 3,
     "remainder": 4,
+    "taking": 3,
     "counting": 8,
     "days": 3,
-    "sequences": 2,
+    "sequences": 3,
     "programs": 6,
     "brackets": 8,
     "chain": 1,
@@ -100,7 +91,7 @@ K3_MINI = Recipe(
             batch=1536,
             pos=128,
             pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
-            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 18, "world": 16, "handing": 12}
+            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 18, "world": 16, "handing": 14}
             | {"prose": 5},
         ),
         Stage(
@@ -108,7 +99,7 @@ K3_MINI = Recipe(
             batch=1536,
             pos=256,
             pages=SMALL_TASKS
-            | {"repeating": 3, "listed": 8, "facts": 17, "between": 5, "world": 18, "handing": 16}
+            | {"repeating": 3, "listed": 7, "facts": 15, "between": 5, "world": 14, "handing": 32}
             | {"prose": 6},
         ),
         Stage(
@@ -116,8 +107,8 @@ K3_MINI = Recipe(
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"counting": 10, "listed": 7, "facts": 18, "between": 12, "world": 18, "handing": 14}
-            | {"prose": 8},
+            | {"counting": 12, "brackets": 10, "listed": 6, "facts": 16, "between": 11}
+            | {"world": 16, "handing": 22, "prose": 8},
         ),
     )
 )

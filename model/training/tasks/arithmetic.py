@@ -13,6 +13,8 @@ LAST_FIRST = {"month": 11, "letter": 17, "step": 40}
 """Where a sequence begins at most."""
 MOST_TAKEN = 12
 """How often a remainder's number is taken away at most."""
+OFTEN_SMALL = 0.3
+"""Share of numbers from which once or twice is taken, or nothing."""
 
 
 def sum_is_held_out(a: int, b: int) -> bool:
@@ -52,7 +54,7 @@ def remainder_is_held_out(s: int, m: int) -> bool:
 
 
 def remainder(rng: random.Random, split: Split, room: int) -> Page:
-    """`s mod m`: m taken away again and again, until less than m is left."""
+    """`s mod m`: m taken away again and again, until what is left is less than m."""
 
     def two() -> tuple[int, int]:
         m = rng.randint(3, 9)
@@ -64,7 +66,21 @@ def remainder(rng: random.Random, split: Split, room: int) -> Page:
     page.noise(f" {s} mod {m}")
     page.text("?")
     steps = "".join(f" {left} - {m} = {left - m}," for left in range(s, m - 1, -m))
-    page.answer(f"{steps} so {s} mod {m} = {s % m}.", "mod")
+    page.answer(f"{steps} {s % m} < {m}, so {s} mod {m} = {s % m}.", "mod")
+    return page
+
+
+def taking(rng: random.Random, split: Split, room: int) -> Page:
+    """A digit taken from a number, if it can be: the step of a remainder, alone. All are shown."""
+    page = Page()
+    for n in range(rng.randint(1, 4)):
+        m = rng.randint(2, 9)
+        s = rng.randint(0, 2 * m if rng.random() < OFTEN_SMALL else 99)
+        page.text(" What is" if n else "What is")
+        page.noise(f" {s} minus {m}")
+        page.text("?")
+        told = f" {s} < {m}." if s < m else f" {s} - {m} = {s - m}."
+        page.answer(told, "take" if split == "train" else "")
     return page
 
 
