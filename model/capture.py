@@ -88,10 +88,13 @@ def capture(
 ) -> Iterator[Recording]:
     """Record taps in this context: all of them, or the full `names` of `model`.
 
-    `keep` may hold a part of a tensor, or with `None` nothing of it. `edit` returns what the
-    forward pass goes on with, which is what is recorded. A tap that stays inside a fused kernel
-    does neither.
+    `keep` may hold a part of a tensor, or with `None` nothing of it. A tap that stays inside a
+    fused kernel is not seen. `edit` returns what the forward pass goes on with, which is what is
+    recorded; it needs `model`, and a ValueError says so where that runs on kernels, inside which
+    nothing could be edited.
     """
+    if edit is not None:
+        _check_that_all_taps_fire(model)
     token = _recording.set(Recording(_wanted(names, model), keep, edit))
     try:
         recording = _recording.get()
@@ -99,6 +102,16 @@ def capture(
         yield recording
     finally:
         _recording.reset(token)
+
+
+def _check_that_all_taps_fire(model: nn.Module | None) -> None:
+    if model is None:
+        raise ValueError("capture(edit=) needs model=, since not every model fires all its taps.")
+    if getattr(model, "kernels", "torch") != "torch":
+        raise ValueError(
+            "capture(edit=) would miss the taps inside the model's Triton kernels; load the model "
+            'with kernels="torch".'
+        )
 
 
 def _wanted(names: Collection[str] | None, model: nn.Module | None) -> Callable[[Tap], bool] | None:

@@ -102,10 +102,15 @@ def test_an_unknown_name_is_refused(lm):
 
 def test_an_edit_changes_what_the_model_goes_on_with(lm):
     tap = lm.layers[2].residual_out
-    with capture(edit=lambda t, x: torch.zeros_like(x) if t is tap else x) as recording:
+    with capture(model=lm, edit=lambda t, x: torch.zeros_like(x) if t is tap else x) as recording:
         changed = lm(IDS)
     assert recording.tensors[tap].abs().max() == 0
     assert not torch.equal(changed, lm(IDS))
+
+
+def test_an_edit_is_refused_where_it_is_not_known_that_its_tap_fires(lm):
+    with pytest.raises(ValueError, match="needs model="), capture(edit=lambda t, x: x):
+        lm(IDS)
 
 
 def test_a_part_can_be_kept(lm):

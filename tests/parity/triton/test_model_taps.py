@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.capture import capture
 from model.cost import capture_bytes_by_tap
 from model.identities.registry import check
 from model.in_kernel import taps_in_kernel
@@ -118,3 +119,9 @@ def test_a_stored_run_on_kernels_answers_what_needs_no_weights(tmp_path, device)
     assert opened.provenance(tap, 1).kind == "recomputed"
     with pytest.raises(LookupError, match="inside a Triton kernel"):
         opened.array("layers.1.self_attn.beta", 1)
+
+
+def test_an_edit_is_refused_since_taps_inside_kernels_would_not_see_it(name, device):
+    lm = LMS[name]
+    with pytest.raises(ValueError, match="taps inside"), capture(model=lm, edit=lambda t, x: x):
+        lm(torch.tensor([PROMPT], device=PLACE))
