@@ -110,8 +110,8 @@ def _nearest_head(spot: Spot, figures: Sequence[dict[str, Any]], run: Any) -> st
         return ""
     last = heads_in(run.config, spot.layer) - 1
     return (
-        f"Head {spot.asked_head} was asked for. Layer {spot.layer} has heads 0 to {last}; "
-        f"head {spot.head} is shown."
+        f"Head {spot.asked_head} was asked for. Layer {spot.layer} of {run.source} has heads 0 to "
+        f"{last}; head {spot.head} is shown."
     )
 
 

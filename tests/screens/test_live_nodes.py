@@ -127,7 +127,7 @@ def test_a_head_that_is_not_there_gives_the_last_one_and_says_so(name, last, mad
     asked = live_data(spot_at(entry, made, head=last), made)
     assert nearest.figures[0]["tools"]["head"] == last
     assert nearest.figures[0]["panels"] == asked.figures[0]["panels"]
-    assert f"heads 0 to {last}" in nearest.notice
+    assert f"of {made.source} has heads 0 to {last}; head {last} is shown" in nearest.notice
     assert not asked.notice
 
 
