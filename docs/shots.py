@@ -16,7 +16,11 @@ PAGES = {
     "shared-key": "?node=mla/k_shared&layer=3",
     "attn-res": "?node=attn_res/mix&layer=6",
     "kv-cache-k2": "?model=k2&node=mla/kv_cache&layer=3",
+    "compare": "?view=compare&from=k2&to=k3",
+    "kernel": "?view=kernel&kernel=kda_step",
 }
+LONG = ("compare", "kernel")
+"""Pages of many screens, of which the first is taken."""
 SIZES = {1440: 900, 390: 844}
 HEIGHT = """() => document.querySelector('[data-testid=stMain]').scrollHeight"""
 
@@ -27,12 +31,13 @@ def shoot(browser: Browser, base: str, name: str, theme: str, width: int) -> Non
     page = context.new_page()
     page.goto(f"{base}/{PAGES[name]}")
     page.locator("h1").first.wait_for()
-    page.locator(".st-key-live").get_by_text(re.compile("^(captured|derived)")).first.wait_for(
-        timeout=60_000
-    )
+    if name not in LONG:
+        live = page.locator(".st-key-live").get_by_text(re.compile("^(captured|derived)"))
+        live.first.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
-    page.set_viewport_size({"width": width, "height": page.evaluate(HEIGHT)})
-    page.wait_for_timeout(1000)
+    if name not in LONG:
+        page.set_viewport_size({"width": width, "height": page.evaluate(HEIGHT)})
+        page.wait_for_timeout(1000)
     taken = Image.open(BytesIO(page.screenshot())).convert("RGB")
     # a page has few colours; so many suffice for the eye, and the file is a third
     few = taken.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

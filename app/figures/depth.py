@@ -53,8 +53,8 @@ def depth_figure(
         ],
         "read": chosen,
         "tokens": tokens,
-        "weights": encode(_stack([r.weights for r in reads], held), 1.0, signed=False),
-        "scores": encode(_stack([r.scores for r in reads], held), 1.0, signed=True),
+        "weights": encode(_stack([r.weights for r in reads], held)),
+        "scores": encode(_stack([r.scores for r in reads], held)),
         **shared,
     }
 

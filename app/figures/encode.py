@@ -6,17 +6,6 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-EXACT_CELLS = 65_536
-"""Up to this many cells the browser gets every value as float32, beyond it in 253 levels."""
-NOT_A_NUMBER, MINUS_INFINITY, PLUS_INFINITY, LOWEST, HIGHEST = 0, 1, 2, 3, 255
-
-
-class Encoded(TypedDict):
-    form: str
-    b64: str
-    low: float
-    high: float
-
 
 class Statistics(TypedDict):
     count: int
@@ -31,26 +20,9 @@ class Statistics(TypedDict):
     masked: int
 
 
-def encode(values: NDArray[np.floating], bound: float, *, signed: bool) -> Encoded:
-    """`values` in row order as base64: exact while they are few, else one byte each."""
-    low, high = (-bound, bound) if signed else (0.0, bound)
-    if values.size <= EXACT_CELLS:
-        raw = np.ascontiguousarray(values, dtype="<f4").tobytes()
-        return Encoded(form="float32", b64=_text(raw), low=low, high=high)
-    return Encoded(form="uint8", b64=_text(levels(values, low, high).tobytes()), low=low, high=high)
-
-
-def levels(values: NDArray[np.floating], low: float, high: float) -> NDArray[np.uint8]:
-    """One byte a value: three codes for what is no number, 253 levels from `low` to `high`."""
-    wide = values.astype(np.float64)
-    finite = np.isfinite(wide)
-    span = (high - low) or 1.0
-    share = np.clip((np.where(finite, wide, low) - low) / span, 0.0, 1.0)
-    codes = np.rint(LOWEST + share * (HIGHEST - LOWEST)).astype(np.uint8)
-    codes[np.isnan(wide)] = NOT_A_NUMBER
-    codes[np.isneginf(wide)] = MINUS_INFINITY
-    codes[np.isposinf(wide)] = PLUS_INFINITY
-    return codes
+def encode(values: NDArray[np.floating]) -> str:
+    """Every value in row order, as base64 of little-endian float32."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode("ascii")
 
 
 def statistics(values: NDArray[np.floating], masked: NDArray[np.bool_] | None = None) -> Statistics:
@@ -85,7 +57,3 @@ def largest(values: NDArray[np.floating]) -> float:
     wide = np.asarray(values, dtype=np.float64)
     finite = wide[np.isfinite(wide)]
     return float(np.abs(finite).max()) if finite.size else 0.0
-
-
-def _text(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")

@@ -33,6 +33,7 @@ class Panel:
 
     symbol: str
     values: NDArray
+    """What is drawn."""
     groups: tuple[Group, ...]
     signed: bool = True
     bound_of_all: float | None = None
@@ -43,6 +44,9 @@ class Panel:
     """Whether no value can lie beyond `bound`, as of a cosine."""
     causal_from: int | None = None
     """Position of the first row, where columns after a row's own position are masked."""
+    whole: NDArray | None = None
+    """What `values` was cut from, if it was: scale and statistics are of it."""
+    whole_is_causal: bool = False
     first_column: int = 0
     column_step: int = 1
     """Columns of the tensor behind one column of the picture."""
@@ -90,21 +94,21 @@ def heat_figure(
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
-    masked = _masked(panel)
     values = panel.values
-    shown = values if masked is None else np.where(masked, np.nan, values.astype(np.float32))
-    bound = panel.bound if panel.bound is not None else scale_end(shown, signed=panel.signed)
+    measured, masked = _measured(panel)
+    seen = measured if masked is None else np.where(masked, np.nan, measured.astype(np.float32))
+    bound = panel.bound if panel.bound is not None else scale_end(seen, signed=panel.signed)
     bounds = {"this": bound}
     if panel.bound_of_all is not None:
         bounds["all"] = panel.bound_of_all
-    finite = shown[np.isfinite(shown)] if values.size else shown
+    finite = seen[np.isfinite(seen)]
     constant = float(finite.flat[0]) if finite.size and finite.min() == finite.max() else None
     name = ", ".join(group.name for group in panel.groups)
     return {
         "symbol": panel.symbol,
         "title": name,
         "columns": values.shape[1],
-        "values": encode(values, bound, signed=panel.signed),
+        "values": encode(values),
         "signed": panel.signed,
         "whole": bool(np.issubdtype(values.dtype, np.integer)),
         "clips": panel.signed and not panel.is_bounded and constant is None,
@@ -117,7 +121,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "column_labels": list(panel.column_labels) if panel.column_labels is not None else None,
         "column_word": panel.groups[0].word,
         "groups": _groups(panel.groups, panel.column_step),
-        "statistics": statistics(values, masked),
+        "statistics": statistics(measured, masked),
     }
 
 
@@ -151,12 +155,19 @@ def _groups(groups: tuple[Group, ...], step: int) -> list[dict[str, Any]]:
     return placed
 
 
-def _masked(panel: Panel) -> NDArray[np.bool_] | None:
+def _measured(panel: Panel) -> tuple[NDArray, NDArray[np.bool_] | None]:
+    """The whole matrix, and which of it is masked."""
+    if panel.whole is not None:
+        return panel.whole, _after_own(panel.whole, 0, 0) if panel.whole_is_causal else None
     if panel.causal_from is None:
-        return None
-    rows, columns = panel.values.shape
-    place = np.arange(rows)[:, None] + panel.causal_from
-    return np.arange(columns)[None] + panel.first_column > place
+        return panel.values, None
+    return panel.values, _after_own(panel.values, panel.causal_from, panel.first_column)
+
+
+def _after_own(values: NDArray, first_row: int, first_column: int) -> NDArray[np.bool_]:
+    """Whether a column stands after the position of its row."""
+    rows, columns = values.shape
+    return np.arange(columns)[None] + first_column > np.arange(rows)[:, None] + first_row
 
 
 def window(count: int, around: int | None, most: int = MOST_ROWS) -> tuple[int, int]:

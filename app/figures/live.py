@@ -121,10 +121,13 @@ def _slice(each: Shown, tokens: Tokens, around: int | None) -> Slice:
     values, factor = reduce_columns(values, MOST_COLUMNS)
     if factor > 1:
         notes.append(f"of every {factor} columns the value of largest magnitude")
+    if notes:
+        notes.append("scale and statistics of the whole")
     rows = _rows(flat.row_axis, tokens, first, last)
     causal_from = first if is_causal and factor == 1 else None
-    panel = replace(_panel(each, values, flat.column_axis, causal_from), column_step=factor)
-    return Slice(panel, rows, tuple(notes))
+    panel = _panel(each, values, flat.column_axis, causal_from)
+    whole = replace(panel, whole=flat.values, whole_is_causal=is_causal, column_step=factor)
+    return Slice(whole, rows, tuple(notes))
 
 
 def _rows(axis: str, tokens: Tokens, first: int, last: int) -> Rows:

@@ -77,7 +77,7 @@ SMALL_TASKS = {
     "taking": 3,
     "counting": 8,
     "days": 3,
-    "sequences": 3,
+    "sequences": 2,
     "programs": 6,
     "brackets": 8,
     "chain": 1,
@@ -91,25 +91,31 @@ K3_MINI = Recipe(
             batch=1536,
             pos=128,
             pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
-            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 18, "world": 16, "handing": 14}
-            | {"prose": 5},
+            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 20, "world": 22, "prose": 5},
         ),
         Stage(
-            tokens=4_000_000,
+            tokens=3_600_000,
             batch=1536,
             pos=256,
             pages=SMALL_TASKS
-            | {"repeating": 3, "listed": 7, "facts": 15, "between": 5, "world": 14, "handing": 32}
-            | {"prose": 6},
+            | {"repeating": 3, "listed": 8, "facts": 19, "between": 5, "world": 26, "prose": 6},
         ),
         Stage(
-            tokens=8_000_000,
+            tokens=5_600_000,
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"counting": 12, "brackets": 10, "listed": 6, "facts": 16, "between": 11}
-            | {"world": 16, "handing": 22, "prose": 8},
+            | {"counting": 13, "brackets": 11, "listed": 5, "facts": 13, "between": 10}
+            | {"world": 15, "handing": 34, "prose": 6},
+        ),
+        Stage(
+            tokens=1_300_000,
+            batch=2048,
+            pos=640,
+            pages=SMALL_TASKS
+            | {"counting": 10, "listed": 7, "facts": 18, "between": 12}
+            | {"world": 18, "handing": 12, "prose": 8},
         ),
     )
 )
-"""Short pages teach looking back, and long ones how far."""
+"""Short pages teach looking back, long ones how far and among how many; then all in measure."""

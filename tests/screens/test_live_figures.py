@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.figures.depth import Read, depth_figure
-from app.figures.encode import EXACT_CELLS, HIGHEST, LOWEST, encode, levels, spread, statistics
+from app.figures.encode import spread, statistics
 from app.figures.heat import Group, Panel, Rows, heat_figure, reduce_columns, window
 from app.figures.live import Shown, Tokens, live_figure
 from app.figures.matrix import matrix
@@ -35,19 +35,14 @@ def one_panel(values, **more):
 
 
 def decoded(panel):
-    return np.frombuffer(base64.b64decode(panel["values"]["b64"]), dtype="<f4")
+    return np.frombuffer(base64.b64decode(panel["values"]), dtype="<f4")
 
 
-def test_values_reach_the_browser_bit_for_bit():
-    values = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
-    assert np.array_equal(decoded(one_panel(values)), values.ravel())
-
-
-def test_more_cells_than_can_be_exact_come_in_levels_with_codes_for_what_is_no_number():
-    values = np.linspace(-1, 1, EXACT_CELLS + 1, dtype=np.float32)[None]
-    assert encode(values, 1.0, signed=True)["form"] == "uint8"
-    odd = np.array([[np.nan, -np.inf, np.inf, -9, 9, 0]], dtype=np.float32)
-    assert levels(odd, -1.0, 1.0).tolist() == [[0, 1, 2, LOWEST, HIGHEST, 129]]
+@pytest.mark.parametrize("size", [(5, 7), (128, 1024)])
+def test_values_reach_the_browser_bit_for_bit(size):
+    values = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    values.flat[:3] = np.nan, np.inf, -np.inf
+    assert np.array_equal(decoded(one_panel(values)), values.ravel(), equal_nan=True)
 
 
 def test_what_is_no_number_is_counted_and_left_out_of_the_statistics():
@@ -202,3 +197,30 @@ def test_the_terms_of_a_step_share_one_scale_and_keep_their_signs():
     assert figure["signs"] == ["", "−", "−", "+", "="]
     assert len({panel["bounds"]["this"] for panel in figure["panels"]}) == 1
     assert [panel["groups"][0]["title"] for panel in figure["panels"]][-1] == "S, after"
+
+
+def cut_figure(values, tap="A.x", dims=("pos", "d_model")):
+    names = tuple(map(str, range(len(values))))
+    tokens = Tokens(labels=names, ids=tuple(range(len(values))), new_from=None)
+    shown = [Shown(tap=tap, symbol="x", stream="", dims=dims, values=values)]
+    return live_figure(shown, tokens, 0, **SHARED)[0]
+
+
+def test_scale_and_statistics_are_of_the_whole_tensor_when_rows_and_columns_are_left_out():
+    values = np.random.default_rng(1).normal(size=(300, 3_000)).astype(np.float32)
+    values[299, 2_999] = 40.0
+    figure = cut_figure(values)
+    (panel,) = figure["panels"]
+    assert decoded(panel).size == 128 * 1_000
+    assert panel["statistics"] == statistics(values)
+    assert panel["bounds"]["this"] == pytest.approx(3 * np.sqrt(np.square(values).mean()), rel=1e-6)
+    assert "scale and statistics of the whole" in figure["note"]
+
+
+def test_statistics_of_a_pattern_leave_out_what_is_masked_when_it_is_cut():
+    pattern = np.tril(np.ones((200, 200), dtype=np.float32))
+    pattern /= pattern.sum(1, keepdims=True)
+    (panel,) = cut_figure(pattern, "KimiMLAAttention.pattern", ("pos", "src"))["panels"]
+    assert panel["statistics"]["count"] == 200 * 201 // 2
+    assert panel["statistics"]["masked"] == 200 * 199 // 2
+    assert panel["statistics"]["min"] == pytest.approx(1 / 200)

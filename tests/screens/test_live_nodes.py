@@ -86,7 +86,7 @@ def test_the_state_at_a_token_is_the_state_after_it(made):
     early = live_data(spot_at(entry, made, token=3), made).figures[0]
     assert last["provenance"][0]["kind"] == "captured"
     assert early["provenance"][0]["kind"] == "recomputed"
-    assert last["panels"][-1]["values"]["b64"] != early["panels"][-1]["values"]["b64"]
+    assert last["panels"][-1]["values"] != early["panels"][-1]["values"]
     assert early["tools"]["token"] == 3
 
 
@@ -96,7 +96,7 @@ def test_what_a_token_did_to_the_memory_adds_up(token, made):
         entry = next(entry for entry in PLACES if entry.node == name)
         figure = live_data(spot_at(entry, made, token=token, head=2), made).figures[0]
         terms = [
-            np.frombuffer(base64.b64decode(panel["values"]["b64"]), dtype="<f4")
+            np.frombuffer(base64.b64decode(panel["values"]), dtype="<f4")
             for panel in figure["panels"]
         ]
         signs = [{"": 1, "−": -1, "+": 1, "=": -1}[sign] for sign in figure["signs"]]

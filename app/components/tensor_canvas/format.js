@@ -22,27 +22,9 @@ function brief(value) {
   return minus(value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3));
 }
 
-/** @param {string} text */
-function bytesOf(text) {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
+/** Values as they are sent: float32 in base64. @param {string} text */
+function valuesOf(text) {
+  const raw = atob(text), bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  return bytes;
-}
-
-// codes of the 8-bit form: what no number can say comes first
-const NOT_A_NUMBER = 0, MINUS_INFINITY = 1, PLUS_INFINITY = 2, LOWEST = 3, HIGHEST = 255;
-
-/** The values of a panel, exact or from 253 levels. @param {Encoded} sent */
-function valuesOf(sent) {
-  const bytes = bytesOf(sent.b64);
-  if (sent.form === "float32") return new Float32Array(bytes.buffer);
-  const values = new Float32Array(bytes.length);
-  const step = (sent.high - sent.low) / (HIGHEST - LOWEST);
-  for (let i = 0; i < bytes.length; i++) {
-    const code = bytes[i];
-    values[i] = code === NOT_A_NUMBER ? NaN : code === MINUS_INFINITY ? -Infinity
-      : code === PLUS_INFINITY ? Infinity : sent.low + (code - LOWEST) * step;
-  }
-  return values;
+  return new Float32Array(bytes.buffer);
 }

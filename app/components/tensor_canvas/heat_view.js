@@ -125,8 +125,7 @@ function sentence(data, panel, values, cell) {
   const head = data.tools.head === null ? "" : `head ${data.tools.head}, `;
   const hidden = isMasked(panel, cell.row, cell.column);
   const value = hidden ? "masked, after its own position" : exact(values[cell.row * panel.columns + cell.column], panel);
-  const rounding = panel.values.form === "float32" || hidden ? "" : "   to 1 part in 252 of the scale";
-  return `${panel.symbol}[${head}${place}, ${column}]  ${value}${rounding}`;
+  return `${panel.symbol}[${head}${place}, ${column}]  ${value}`;
 }
 
 /** One place in every term. @param {Heat} data */
