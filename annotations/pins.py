@@ -129,18 +129,30 @@ def excerpt(source: Source, folder: Path | None = None) -> Excerpt | NotHere:
 
 def local_file(pin: Pin, path: str, folder: Path | None = None) -> File | str:
     """The file from the named folder or a cache; a sentence where it is in neither."""
-    named = folder or (Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None)
+    named = folder or _named_folder()
+    file = local_path(pin, path, named)
     if named is not None:
-        file = named / pin.name / path
-        if file.is_file():
-            return _opened(file, pin.commit, f"folder {named}")
-        return f"{named} holds no {pin.name}/{path}."
-    file = cached_path(pin, path)
+        if file is None:
+            return f"{named} holds no {pin.name}/{path}."
+        return _opened(file, pin.commit, f"folder {named}")
     if file is None:
         return f"{path} of {pin.repo} has not been fetched."
     if fault := wrong_commit(pin, path, file):
         return fault
     return _opened(file, _commit(pin, file), f"{pin.host} cache")
+
+
+def local_path(pin: Pin, path: str, folder: Path | None = None) -> Path | None:
+    """Where the file lies: in the named folder, or in a cache where no folder is named."""
+    named = folder or _named_folder()
+    if named is None:
+        return cached_path(pin, path)
+    file = named / pin.name / path
+    return file if file.is_file() else None
+
+
+def _named_folder() -> Path | None:
+    return Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else None
 
 
 def _opened(file: Path, commit: str, origin: str) -> File | str:

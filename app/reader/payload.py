@@ -3,11 +3,10 @@
 import gzip
 import hashlib
 import json
-import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -15,17 +14,18 @@ from pathlib import Path
 
 from markupsafe import escape
 
+from annotations.fetch import wanted
 from annotations.loader import load_nodes
 from annotations.node import MODELS, Node
 from annotations.outline import Entry
-from annotations.pins import FOLDER, pins
+from annotations.pins import local_path, pins
 from app import sources
 from app.models import config_of, long_name_of, name_of, readable
 from app.reader.context import PlaceKey, Reading
 from app.reader.cost_view import KeptView, kept_view, parameter_count
 from app.reader.edges import edges
 from app.reader.excerpts import Lines
-from app.reader.kept import folder, made_once
+from app.reader.kept import made_once
 from app.reader.lead_on import elsewhere, moved_on
 from app.reader.numbers import show_short
 from app.reader.overview import Overview, graph_sizes, letter
@@ -121,8 +121,13 @@ def _body(model: str, made_from: str) -> str:
     return json.dumps(_assembled(reading), ensure_ascii=False, separators=(",", ":"))
 
 
-@lru_cache(maxsize=2)
 def nodes(made_from: str) -> Mapping[str, Node]:
+    """Every node as our files of this fingerprint state it; no node is made from upstream's."""
+    return _stated(made_from.partition("-")[0])
+
+
+@lru_cache(maxsize=2)
+def _stated(ours: str) -> Mapping[str, Node]:
     return load_nodes()
 
 
@@ -132,7 +137,7 @@ def current_nodes() -> Mapping[str, Node]:
 
 
 def fingerprint() -> str:
-    """Changes when any file changes that a page is made from, pinned upstream files included.
+    """Changes when any file changes that a page is made from: `ours-upstream`.
 
     Files are looked at once a second at most: a rerun asks several times.
     """
@@ -141,25 +146,25 @@ def fingerprint() -> str:
 
 @lru_cache(maxsize=1)
 def _fingerprint_at(second: int) -> str:
-    files = [path for part, glob in CURRENT for path in (ROOT / part).rglob(glob)]
-    files += [path for place in _pinned_places() for path in place.rglob("*") if path.is_file()]
+    ours = _stamp(path for part, glob in CURRENT for path in (ROOT / part).rglob(glob))
+    return f"{ours}-{_stamp(_upstream(_stated(ours)))}"
+
+
+def _upstream(stated: Mapping[str, Node]) -> Iterator[Path]:
+    """The pinned files that nodes cite and that are here; caches hold much besides."""
+    for name, path in wanted(stated):
+        if (file := local_path(pins()[name], path)) is not None:
+            yield file
+
+
+def _stamp(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(map(str, files)):
-        seen = Path(path).stat()
-        digest.update(f"{path}:{seen.st_mtime_ns}:{seen.st_size}\n".encode())
+    for path in sorted(files):
+        # an editor or a download may have moved it meanwhile
+        with suppress(FileNotFoundError):
+            seen = path.stat()
+            digest.update(f"{path}:{seen.st_mtime_ns}:{seen.st_size}\n".encode())
     return digest.hexdigest()
-
-
-def _pinned_places() -> list[Path]:
-    """Folders that hold fetched upstream files, where they exist."""
-    hub = os.environ.get("HF_HUB_CACHE") or str(
-        Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface") / "hub"
-    )
-    places = [Path(hub) / f"models--{p.repo.replace('/', '--')}" for p in pins().values()]
-    places.append(folder() / "pins")
-    if named := os.environ.get(FOLDER):
-        places.append(Path(named))
-    return [place for place in places if place.is_dir()]
 
 
 def _assembled(reading: Reading) -> dict:

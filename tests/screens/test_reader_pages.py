@@ -4,12 +4,16 @@ import json
 import re
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from annotations.kernel import load_kernels
 from annotations.node import MODELS
 from annotations.outline import flat
+from annotations.pins import FOLDER, pins
+from app.reader import payload as content
 from app.reader.context import Reading
 from app.reader.cost_view import all_parameters, parameter_count
 from app.reader.mathml import found
@@ -172,3 +176,48 @@ def test_parameters_of_the_parts_sum_to_those_of_the_module(model):
         entry = reading.by_place[node, at]
         parts = sum(all_parameters(reading, entry).values())
         assert parts == parameter_count(reading, entry), f"{model} {node} @ {at}"
+
+
+@pytest.fixture
+def hub_cache(tmp_path, monkeypatch):
+    """A cache of the Hub that holds one pinned file of K3 and nothing else."""
+    monkeypatch.delenv(FOLDER, raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    k3 = tmp_path / "models--moonshotai--Kimi-K3"
+    snapshot = k3 / "snapshots" / pins()["k3"].commit
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (k3 / "blobs").mkdir()
+    yield k3
+    # the next test looks at its own files
+    content._fingerprint_at.cache_clear()
+
+
+def fingerprint_now() -> str:
+    content._fingerprint_at.cache_clear()
+    return content.fingerprint()
+
+
+def test_a_download_of_the_released_weights_makes_no_page_anew(hub_cache):
+    before = fingerprint_now()
+    (hub_cache / "blobs" / "ab12.incomplete").write_bytes(b"half")
+    (hub_cache / "snapshots" / pins()["k3"].commit / "model.safetensors").write_bytes(b"whole")
+    assert fingerprint_now() == before
+
+
+def test_a_pinned_file_that_comes_makes_pages_anew_and_reads_no_node_again(hub_cache):
+    before, nodes = fingerprint_now(), current_nodes()
+    (hub_cache / "snapshots" / pins()["k3"].commit / "modeling_kimi_linear.py").write_text("")
+    assert fingerprint_now() != before
+    assert current_nodes() is nodes
+
+
+def test_a_file_that_goes_while_files_are_looked_at_is_left_out(hub_cache, monkeypatch):
+    folder = hub_cache / "named"
+    (folder / "k3").mkdir(parents=True)
+    (folder / "k3" / "config.json").symlink_to("gone")
+    monkeypatch.setenv(FOLDER, str(folder))
+    # it goes between the question and the look
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    assert fingerprint_now()
