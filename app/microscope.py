@@ -4,7 +4,7 @@ import math
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from model.source import Source as Checkpoint
 
 READERS = 4
-"""Looks that are made at a time; others wait."""
+"""Looks that are made at a time, each into another checkpoint; others wait."""
 MOST_WAITING = 32
 """Looks that wait; one more is told to come back."""
 MOST_OPEN = 8
@@ -44,12 +44,16 @@ class Microscope:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="microscope")
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, tuple[Checkpoint, threading.Lock]] = OrderedDict()
+        self._open: OrderedDict[str, Checkpoint] = OrderedDict()
+        self._lines: dict[str, deque[tuple[Look, Future[Seen]]]] = {}
         self._looks: OrderedDict[Look, Future[Seen]] = OrderedDict()
         self._failed: dict[Look, float] = {}
 
     def ask(self, look: Look) -> Future[Seen]:
-        """The look, begun now or at hand. Its error is a ValueError with a sentence."""
+        """The look, at hand or in line. Its error is a ValueError with a sentence.
+
+        It is `running()` from its turn on.
+        """
         with self._lock:
             known = self._looks.get(look)
             believed_until = self._failed.get(look, math.inf)
@@ -59,7 +63,7 @@ class Microscope:
             self._failed.pop(look, None)
             if sum(not made.done() for made in self._looks.values()) >= MOST_WAITING + READERS:
                 return _refused(f"{MOST_WAITING} other looks wait already. Try again in a minute.")
-            made = self._looks[look] = self._pool.submit(self._make, look)
+            made = self._looks[look] = self._in_line(look)
             while len(self._looks) > MOST_LOOKS:
                 self._failed.pop(self._looks.popitem(last=False)[0], None)
             return made
@@ -73,19 +77,48 @@ class Microscope:
         """Bytes that came over the network so far for everything of this checkpoint."""
         with self._lock:
             held = self._open.get(checkpoint)
-        return held[0].transferred if held else 0
+        return held.transferred if held else 0
+
+    def _in_line(self, look: Look) -> "Future[Seen]":
+        """The look behind the others into its checkpoint. The caller holds the lock."""
+        made: Future[Seen] = Future()
+        line = self._lines.setdefault(look.checkpoint, deque())
+        line.append((look, made))
+        if len(line) == 1:
+            self._pool.submit(self._take_turn, look.checkpoint)
+        return made
+
+    def _take_turn(self, checkpoint: str) -> None:
+        """Make the first look in line; so a slow checkpoint holds one thread of the pool."""
+        with self._lock:
+            look, made = self._lines[checkpoint][0]
+        try:
+            if made.set_running_or_notify_cancel():
+                made.set_result(self._make(look))
+        # whatever it is, readers wait for it
+        except Exception as error:
+            made.set_exception(error)
+        finally:
+            self._call_next(checkpoint)
+
+    def _call_next(self, checkpoint: str) -> None:
+        with self._lock:
+            line = self._lines[checkpoint]
+            line.popleft()
+            if line:
+                self._pool.submit(self._take_turn, checkpoint)
+            else:
+                del self._lines[checkpoint]
 
     def _make(self, look: Look) -> Seen:
         try:
-            checkpoint, lock = self._opened(look.checkpoint)
-            with lock:
-                before = checkpoint.transferred
-                value = LOOKS[look.what](checkpoint, look)
-                spent = checkpoint.transferred - before
+            checkpoint = self._opened(look.checkpoint)
+            before = checkpoint.transferred
+            value = LOOKS[look.what](checkpoint, look)
             return Seen(
                 value=value,
                 revision=checkpoint.revision,
-                transferred=spent,
+                transferred=checkpoint.transferred - before,
                 notices=checkpoint.notices,
             )
         # a visitor gets a sentence whatever a checkpoint holds
@@ -94,17 +127,17 @@ class Microscope:
                 self._failed[look] = time.monotonic() + FAULT_FOR
             raise ValueError(_words(look.checkpoint, error)) from error
 
-    def _opened(self, name: str) -> "tuple[Checkpoint, threading.Lock]":
+    def _opened(self, name: str) -> "Checkpoint":
         with self._lock:
             if (held := self._open.get(name)) is not None:
                 self._open.move_to_end(name)
                 return held
-        opened = opened_for_all(name), threading.Lock()
+        opened = opened_for_all(name)
         with self._lock:
-            held = self._open.setdefault(name, opened)
+            self._open[name] = opened
             while len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
-        return held
+        return opened
 
 
 def _refused(sentence: str) -> "Future[Seen]":

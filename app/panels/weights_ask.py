@@ -1,5 +1,6 @@
 """A look into a checkpoint while it is made, and what it cost."""
 
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from time import monotonic
 
@@ -23,22 +24,42 @@ def ask(look: Look, microscope: Microscope) -> Seen | None:
         try:
             seen = future.result(BEAT)
         except NotYet:
-            came = size(microscope.transferred(look.checkpoint))
+            sentence = so_far(look, future, microscope)
             with slot.container():
-                sentence = f"Reading {look.checkpoint}, {came} came so far."
                 draw("state.html", kind="working", title="Working", sentence=sentence, share=0)
             continue
         except ValueError as error:
             slot.empty()
-            draw("state.html", kind="failed", title="Not read", sentence=str(error), share=0)
+            _say_fault(error)
             return None
         slot.empty()
         for notice in seen.notices:
             say(notice)
         return seen
     slot.empty()
-    say(f"{look.checkpoint} has not answered for {PATIENCE:.0f} s. Open it again later.")
+    say(f"{too_late(look, future)} Open it again later.")
     return None
+
+
+def so_far(look: Look, future: "Future[Seen]", microscope: Microscope) -> str:
+    """What a reader who waits is told."""
+    if _waits(future):
+        return f"{look.checkpoint} waits for its turn behind other looks."
+    return (
+        f"Reading {look.checkpoint}, {size(microscope.transferred(look.checkpoint))} came so far."
+    )
+
+
+def too_late(look: Look, future: "Future[Seen]") -> str:
+    """What kept a reader waiting as long as a page waits."""
+    if _waits(future):
+        return f"Other looks came before {look.checkpoint} for {PATIENCE:.0f} s."
+    return f"{look.checkpoint} has not answered for {PATIENCE:.0f} s."
+
+
+def _waits(future: "Future[Seen]") -> bool:
+    """Whether its turn has not come; one that has just been made does not wait."""
+    return not future.running() and not future.done()
 
 
 def ask_if_wanted(look: Look, microscope: Microscope, cost: str, word: str) -> Seen | None:
@@ -48,7 +69,10 @@ def ask_if_wanted(look: Look, microscope: Microscope, cost: str, word: str) -> S
             say(cost)
         if not st.button(word, key="weights-read", type="primary"):
             return None
-        microscope.ask(look)
+        asked = microscope.ask(look)
+        if asked.done() and (fault := asked.exception()):
+            _say_fault(fault)
+            return None
         # drawn anew without the button
         st.rerun()
     return ask(look, microscope)
@@ -68,6 +92,10 @@ def size(count: float) -> str:
     while count >= 1000 and unit < len(UNITS) - 1:
         count, unit = count / 1000, unit + 1
     return f"{count:,.1f} {UNITS[unit]}" if unit else f"{count:,.0f} B"
+
+
+def _say_fault(fault: BaseException) -> None:
+    draw("state.html", kind="failed", title="Not read", sentence=str(fault), share=0)
 
 
 def say(sentence: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from app.figures.weights import falling, heights, map_figure, mosaic_figure, ran
 from app.looks import Look
 from app.microscope import Microscope
 from app.panels.html import render
-from app.panels.weights_ask import size
+from app.panels.weights_ask import size, so_far, too_late
 from app.state import selection
 from model.load import build, upstream_state
 
@@ -134,6 +135,64 @@ def test_too_many_looks_at_once_are_told_to_come_back(named, monkeypatch):
     assert seen(asked[-1], lens).value is True
 
 
+@pytest.fixture
+def slow(named, monkeypatch):
+    """More looks into one checkpoint than the pool has threads; none is answered meanwhile."""
+    gate, lens = threading.Event(), microscope.shared_microscope()
+    monkeypatch.setitem(looks.LOOKS, "decay", lambda checkpoint, look: gate.wait(30))
+    pages = range(microscope.READERS + 1)
+    made = [lens.ask(Look(checkpoint="small-k3", what="decay", page=page)) for page in pages]
+    yield made
+    gate.set()
+    for future in made:
+        future.result(30)
+
+
+def test_readers_of_a_slow_checkpoint_do_not_hold_up_those_of_another(slow):
+    other = Look(checkpoint="k3-mini", what="contents")
+    assert microscope.shared_microscope().ask(other).result(10).value.files == 1
+    assert not any(future.done() for future in slow)
+
+
+def test_looks_into_one_checkpoint_are_made_one_at_a_time_in_the_order_asked(named, monkeypatch):
+    at_work, seen_together, order = set(), [], []
+
+    def make(checkpoint, look):
+        at_work.add(look.page)
+        time.sleep(0.01)
+        seen_together.append(len(at_work))
+        at_work.remove(look.page)
+        order.append(look.page)
+
+    monkeypatch.setitem(looks.LOOKS, "decay", make)
+    lens = Microscope()
+    made = [lens.ask(Look(checkpoint="small-k3", what="decay", page=page)) for page in range(12)]
+    for future in made:
+        future.result(30)
+    assert order == list(range(12))
+    assert set(seen_together) == {1}
+
+
+def test_a_look_that_fails_lets_the_next_of_its_checkpoint_begin(named):
+    lens = Microscope()
+    faulty = lens.ask(Look(checkpoint="small-k3", what="tensors", pattern="none"))
+    assert seen(Look(checkpoint="small-k3", what="contents"), lens).value.files == 2
+    assert faulty.exception(30)
+
+
+def test_a_reader_is_told_whether_bytes_come_or_others_come_first(slow):
+    lens = microscope.shared_microscope()
+    first, *others = slow
+    look = Look(checkpoint="small-k3", what="decay")
+    while not first.running():
+        time.sleep(0.01)
+    assert so_far(look, first, lens) == "Reading small-k3, 0 B came so far."
+    assert too_late(look, first) == "small-k3 has not answered for 120 s."
+    for waiting in others:
+        assert so_far(look, waiting, lens) == "small-k3 waits for its turn behind other looks."
+        assert too_late(look, waiting) == "Other looks came before small-k3 for 120 s."
+
+
 def test_a_fault_is_told_without_the_path_of_the_server(named, checkpoint, tmp_path, monkeypatch):
     (tmp_path / "hollow").mkdir()
     monkeypatch.setenv(sources.NAMED, str(tmp_path / "hollow"))
@@ -195,6 +254,16 @@ def test_the_page_lists_first_and_reads_when_asked(named):
     assert button.label == "Read its values, 12 B"
     page = button.click().run()
     assert "standard deviation" in written(page)
+
+
+def test_a_reader_whose_look_is_refused_reads_why_beside_the_button(named, request, monkeypatch):
+    page = open_weights(checkpoint="small-k3", tensors="*layers.0.self_attn.A_log")
+    request.getfixturevalue("slow")
+    monkeypatch.setattr(microscope, "MOST_WAITING", 1)
+    page = page.button(key="weights-read").click().run()
+    assert not page.exception
+    assert "1 other looks wait already. Try again in a minute." in written(page)
+    assert page.button(key="weights-read")
 
 
 @pytest.mark.parametrize("look", ["decay", "residual", "router"])
