@@ -1,5 +1,6 @@
 """What the reading half learns of a run: its tokens, small pictures, overlays of the graph."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ from app.run_reading import positions_at, read
 from app.run_taps import find_taps, live_taps
 
 MOST_TOKENS = 512
+LONGEST_LABEL = 24
+"""Characters of a token."""
+LARGEST_LABEL = 96
+"""Bytes of it as JSON, which spends up to 12 on a character: all labels fit the bridge."""
 
 
 def run_news(
@@ -30,7 +35,7 @@ def run_news(
         "layer": spot.layer,
         "step": spot.step,
         "tokens": [
-            {"text": token.display, "id": token.id, "special": token.special}
+            {"text": short(token.display), "id": token.id, "special": token.special}
             for token in run.tokens[: positions_at(run, spot.step)][:MOST_TOKENS]
         ],
         "thumbs": thumbs(spot, run, nodes),
@@ -41,6 +46,14 @@ def run_news(
             "worst": max((row.error for row in checks), default=0.0),
         },
     }
+
+
+def short(label: str) -> str:
+    """The label of a token, cut with an ellipsis where it is too long or too large to send."""
+    shown = label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+    while len(json.dumps(shown)) > LARGEST_LABEL:
+        shown = f"{shown.removesuffix('…')[:-1]}…"
+    return shown
 
 
 def thumbs(spot: Spot, run: Any, nodes: Mapping[str, Node]) -> dict[str, Thumb]:

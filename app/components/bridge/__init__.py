@@ -9,7 +9,7 @@ from streamlit.components.v2 import component
 
 HERE = Path(__file__).parent
 LARGEST = 100_000
-"""Bytes of one message; pictures of a dozen tensors stay well below."""
+"""Bytes of one message; the largest news of a run stays below."""
 
 _bridge = component(
     "kimiscope_bridge",
