@@ -1,6 +1,7 @@
-"""What a kernel takes, from one run: captured tensors and parameters of one module at one step.
+"""What a kernel takes, from one run: tensors and parameters of one module at one step.
 
-The run has its model. Nothing is computed but the linear maps between a tap and a kernel's input.
+The run has its model. Nothing is computed but the linear maps between a tap and a kernel's input,
+and, on a run of kernels, what stayed inside them: the sources of a mix.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,7 +65,9 @@ def given_to(kernel: str, run: Any, path: str, step: int) -> Given:
     try:
         arrays, options = _TAKEN[kernel](Place(run, path, step, run.model, {}), module)
     except NotHeldError as fault:
-        raise LookupError(f"Not captured in this run: {fault.args[0]}.") from fault
+        raise LookupError(
+            f"Neither captured in this run nor to be re-computed: {fault.args[0]}."
+        ) from fault
     return Given(arrays=arrays, options=options, step=step)
 
 

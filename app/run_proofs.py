@@ -64,11 +64,19 @@ def _reason(identity: Any, run: Any) -> str:
 
 def _sentence(fault: str, run: Any) -> str:
     """What an equation says that it lacks: a tap, or its own condition."""
-    from model.trace_absence import absence
-
     name, _, step = fault.rpartition(" at step ")
     if name in run.taps and step.isdecimal():
-        return absence(run, name, int(step))
+        return _absence(run.provenance(name, int(step)))
     if step.isdecimal():
         return f"{run.source} has no {name}."
     return f"{fault[:1].upper()}{fault[1:]}."
+
+
+def _absence(found: Any) -> str:
+    """Why a tap is not there to be compared; one that was re-computed could only agree."""
+    if found.kind != "recomputed":
+        return found.reason
+    return (
+        f"{found.tap} is not captured at step {found.step}. It is {found.reason}, so it would be "
+        "checked against itself."
+    )

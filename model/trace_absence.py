@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from model.in_kernel import taps_in_kernel
 from model.recompute_rule import NEVER_MIXES
+from model.trace_recompute import how_recomputed, is_recomputable
 
 if TYPE_CHECKING:
     from model.trace_data import Trace
@@ -37,6 +38,9 @@ def absence(trace: "Trace", name: str, step: int) -> str:
     """The reason that a tap of the model gave nothing at this step."""
     if name in trace.left_out:
         return f"{name} is not captured: {trace.left_out[name]}."
+    if is_recomputable(trace, name, step):
+        how = how_recomputed(trace, name, step)
+        return f"{name} is not captured at step {step}: it is {how}."
     return f"{name} is not captured at step {step}: {_why_it_did_not_fire(trace, name, step)}."
 
 

@@ -41,14 +41,15 @@ def _rule(trace: "Trace", name: str, step: int) -> Rule | None:
 def _has_all(trace: "Trace", path: str, rule: Rule, step: int) -> bool:
     if rule.needs_model and trace.model is None:
         return False
-    if not all(_is_at_hand(trace, name, step) for name in _sources(trace, path, rule)):
+    if not all(is_at_hand(trace, name, step) for name in _sources(trace, path, rule)):
         return False
     return (
         step == 0 or "log_decay" not in rule.reads or trace.is_captured(f"{path}.state", step - 1)
     )
 
 
-def _is_at_hand(trace: "Trace", name: str, step: int) -> bool:
+def is_at_hand(trace: "Trace", name: str, step: int) -> bool:
+    """Whether the run has such a tap, and its value captured or to be re-computed."""
     return name in trace.taps and (
         trace.is_captured(name, step) or is_recomputable(trace, name, step)
     )

@@ -1,4 +1,10 @@
-"""What an identity is: one equation, re-computed in float64 beside the tensor it explains."""
+"""What an identity is: one equation, re-computed in float64 beside the tensor it explains.
+
+What stands under check is always a captured tensor (`Place.captured`). What an equation reads may
+have stayed inside a kernel: then it is computed again from what went in (`Place.__call__`), and the
+comparison still says how far the kernel's own output is. A tensor that was itself computed again
+gets no row, since the equation would only be compared with another writing of itself.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,6 +14,7 @@ import numpy as np
 from model.config import KimiConfig
 from model.kimi import KimiLM
 from model.trace_data import Trace
+from model.trace_recompute import is_at_hand
 
 Pair = tuple[np.ndarray, np.ndarray]
 """The tensor of the run, and what the equation gives."""
@@ -17,7 +24,7 @@ WIDE = 1e-2
 
 
 class NotHeldError(LookupError):
-    """An input of an equation was not captured at this step."""
+    """What an equation checks was not captured at this step, or what it reads is not at hand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,20 +79,34 @@ class Place:
             name, base = name[2:], base.rpartition(".")[0]
         return f"{base}.{name}" if base else name
 
-    def holds(self, name: str) -> bool:
-        return self.trace.is_captured(self.full(name), self.step)
+    def holds(self, name: str, step: int | None = None) -> bool:
+        return self.trace.is_captured(self.full(name), self.step if step is None else step)
+
+    def captured(self, name: str, step: int | None = None) -> np.ndarray:
+        """The tensor under check: as the call gives it, and never one that was re-computed."""
+        if not self.holds(name, step):
+            raise NotHeldError(f"{self.full(name)} at step {self.step if step is None else step}")
+        return self(name, step)
 
     def __call__(self, name: str, step: int | None = None) -> np.ndarray:
-        """A captured tensor of this step (or another) in float64."""
+        """A tensor of this step (or another) in float64, re-computed where it was not held."""
         step = self.step if step is None else step
         full = self.full(name)
         if (full, step) not in self.arrays:
-            if not self.trace.is_captured(full, step):
+            if not is_at_hand(self.trace, full, step):
                 raise NotHeldError(f"{full} at step {step}")
-            array = self.trace.array(full, step=step)
+            array = self._array(full, step)
             wide = array if array.dtype.kind in "iu" else array.astype(np.float64)
             self.arrays[full, step] = wide
         return self.arrays[full, step]
+
+    def _array(self, full: str, step: int) -> np.ndarray:
+        try:
+            return self.trace.array(full, step=step)
+        except ValueError as too_large:
+            raise NotHeldError(
+                f"to re-compute {full} takes more than one answer may"
+            ) from too_large
 
     def before(self, name: str) -> np.ndarray | None:
         """The same tensor one step earlier; None at the first."""
@@ -133,7 +154,7 @@ def identity(
             owner=owner,
             tap=tap,
             taps=(*reads.split(), attribute),
-            compute=lambda place: (place(attribute), equation(place)),
+            compute=lambda place: (place.captured(attribute), equation(place)),
             needs=needs,
         )
 
@@ -150,7 +171,10 @@ def relation(
     tolerance: float = 1e-5,
     wide: float = WIDE,
 ) -> Callable[[Callable[[Place], Pair]], Identity]:
-    """Declare a function that gives two arrays which must agree: what is, and what should be."""
+    """Declare a function that gives two arrays which must agree: what is, and what should be.
+
+    It takes what is from `place.captured`.
+    """
 
     def declare(pair: Callable[[Place], Pair]) -> Identity:
         return Identity(

@@ -98,7 +98,8 @@ def kda_decay_bounds(place: Place) -> Pair:
     linear = place.config.linear_attn_config
     assert linear is not None
     lowest = -np.inf if linear.gate_lower_bound is None else linear.gate_lower_bound
-    return place("log_decay"), np.clip(place("log_decay"), lowest, 0.0)
+    log_decay = place.captured("log_decay")
+    return log_decay, np.clip(log_decay, lowest, 0.0)
 
 
 @identity("KimiDeltaAttention.retention", "Retention", reads="log_decay", needs="kda")

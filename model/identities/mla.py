@@ -207,7 +207,7 @@ def mla_pattern(place: Place) -> np.ndarray:
 
 @relation("KimiMLAAttention", "Each row of the pattern sums to one", reads="pattern", needs="mla")
 def mla_pattern_sum(place: Place) -> Pair:
-    total = place("pattern").sum(-1)
+    total = place.captured("pattern").sum(-1)
     return total, np.ones_like(total)
 
 
@@ -251,7 +251,7 @@ def mla_absorbed(place: Place) -> Pair:
         scores = scores + place(_shared(place, "q"))[:, :, head] @ shared.swapaxes(1, 2)
         pattern = softmax(np.where(allowed, scores * _scale(place), -np.inf))
         reads.append(pattern @ latent @ to_value[head].T)
-    return place("read"), np.stack(reads, axis=2)
+    return place.captured("read"), np.stack(reads, axis=2)
 
 
 @identity("KimiMLAAttention.output_gate", "Output gate", reads=_INPUT, needs="mla")

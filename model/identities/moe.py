@@ -79,7 +79,7 @@ def _open_groups(place: Place) -> np.ndarray:
     tap="KimiMoEGate.chosen",
 )
 def moe_chosen(place: Place) -> Pair:
-    chosen = place("chosen")
+    chosen = place.captured("chosen")
     picked = np.take_along_axis(place("scores_for_choice"), chosen, axis=-1)
     highest = np.sort(_open_groups(place), axis=-1)[..., -chosen.shape[-1] :]
     # one expert twice would leave fewer than it should
@@ -98,7 +98,7 @@ def moe_chosen_weight(place: Place) -> np.ndarray:
 
 @relation("KimiMoEGate", "Router weights sum to the scale", reads="chosen_weight", needs="moe")
 def moe_weights_sum(place: Place) -> Pair:
-    total = place("chosen_weight").sum(-1)
+    total = place.captured("chosen_weight").sum(-1)
     scale = place.config.routed_scaling_factor
     return total, np.full_like(total, scale) if place.config.moe_renormalize else total
 

@@ -1,7 +1,7 @@
 """All equations by name, and the replay that compares each with the tensors of a run."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from types import ModuleType
 
@@ -54,7 +54,8 @@ def check(
 ) -> list[Result]:
     """Re-compute every equation that this run can answer; `at` is a path inside a layer.
 
-    An equation whose tensors were not captured gives no result.
+    An equation gives no result where the tensor that it checks was not captured, or where what it
+    reads was neither captured nor can be re-computed.
     """
     if names is not None and (unknown := sorted(set(names) - IDENTITIES.keys())):
         raise LookupError(f"No identity is called {unknown[0]!r}; IDENTITIES lists them.")
@@ -63,6 +64,9 @@ def check(
             f"Run {trace.run_id} was made with weights {trace.weights_hash[:12]}, and this model "
             f"has {lm.weights_hash[:12]}; run the prompt again."
         )
+    if trace.model is None:
+        # these are its weights, and some inputs are re-computed from weights
+        trace = replace(trace, model=lm)
     arrays: dict = {}
     results = []
     # walked once: a module's path is looked for by every equation of its class

@@ -113,7 +113,7 @@ def res_weights(place: Place) -> np.ndarray:
 
 @relation("AttnResidual", "Mixing weights sum to one", reads="weights", needs="attn_res")
 def res_weights_sum(place: Place) -> Pair:
-    total = place("weights").sum(-1)
+    total = place.captured("weights").sum(-1)
     return total, np.ones_like(total)
 
 
@@ -176,7 +176,7 @@ def block_sum(place: Place) -> Pair:
     first = layer - layer % block if block else 0
     outputs = [part for i in range(first, layer + 1) for part in _outputs(place, i)]
     start = [] if block else [place("/embedding")]
-    return place("residual_out"), np.sum([*start, *outputs], axis=0)
+    return place.captured("residual_out"), np.sum([*start, *outputs], axis=0)
 
 
 @relation("KimiDecoderLayer", "A layer has the parts of its place in the pattern", reads="")

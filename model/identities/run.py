@@ -39,8 +39,8 @@ def prefill_is_decode(place: Place) -> Pair:
     if len(ids) == 1:
         raise NotHeldError("a prompt of one token")
     if place.step:
-        return place("logits")[:, -1], _logits_after(place, ids)
-    return place("logits")[:, -1], _logits_after(place, ids[:-1], ids[-1:])
+        return place.captured("logits")[:, -1], _logits_after(place, ids)
+    return place.captured("logits")[:, -1], _logits_after(place, ids[:-1], ids[-1:])
 
 
 @relation(
@@ -56,7 +56,7 @@ def split_is_whole(place: Place) -> Pair:
     if place.step or len(ids) == 1:
         raise NotHeldError("only a prompt of several tokens has two parts")
     half = len(ids) // 2
-    return place("logits")[:, -1], _logits_after(place, ids[:half], ids[half:])
+    return place.captured("logits")[:, -1], _logits_after(place, ids[:half], ids[half:])
 
 
 @relation(
@@ -87,9 +87,10 @@ def padded_is_unpadded(place: Place) -> Pair:
 
 
 def _last_two(place: Place) -> np.ndarray:
-    logits = place("logits")
+    logits = place.captured("logits")
     if place.step:
-        logits = np.concatenate([place("logits", place.step - 1)[:, -1:], logits], axis=1)
+        before = place.captured("logits", place.step - 1)
+        logits = np.concatenate([before[:, -1:], logits], axis=1)
     return logits[:, -2:]
 
 

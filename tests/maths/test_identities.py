@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import attn_res, block, kda, mla, moe, norm, rope, yarn
+from model import attn_res, block, kda, mla, moe, norm, rope, trace_recompute, yarn
 from model.identities.registry import IDENTITIES, check
 from model.load import build
 from model.trace import open_trace, run
 from model.trace_data import tap_facts
+from tests.kernel_run import as_on_kernels, places_with_a_result_outside_kernels
 
 LM = build("tiny-k3")
 K2 = build("tiny-k2")
@@ -159,6 +160,65 @@ def test_what_was_not_captured_gives_no_result():
     names = {result.name for result in check(trace, LM)}
     counted = {"cache_counted", "cache_positions", "every_part_ran", "layer_kinds"}
     assert names == counted | {"kda_decay_bounds"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", FAMILY)
+def test_what_leaves_a_kernel_is_checked_and_what_stays_inside_is_not(name, dtype):
+    lm = build(name, dtype=dtype)
+    on_text = run(lm, PROMPT, new_tokens=2)
+    results = check(as_on_kernels(on_text), lm)
+    assert not faults(results)
+    assert {r.name: r.places for r in results} == places_with_a_result_outside_kernels(on_text)
+
+
+OF_KERNELS = {
+    "res_mixed": "layers.2.mlp_res.mixed",
+    "moe_chosen": "layers.2.block_sparse_moe.gate.chosen",
+    "moe_chosen_weight": "layers.2.block_sparse_moe.gate.chosen_weight",
+    "kda_read": "layers.2.self_attn.read",
+    "kda_state": "layers.2.self_attn.state",
+}
+"""What comes out of a kernel, by the equation that gives it."""
+
+
+@pytest.mark.parametrize("name", OF_KERNELS)
+def test_a_fault_of_a_kernel_turns_red_although_what_it_read_is_re_computed(name):
+    trace = as_on_kernels(run(LM, PROMPT, new_tokens=2))
+    tap = OF_KERNELS[name]
+    right = trace.tensors[2][tap]
+    # the experts beside those chosen, or values a thousandth too large
+    wrong = (right + 1) % LM.config.num_experts if name == "moe_chosen" else right * 1.001
+    kept = (*trace.tensors[:2], {**trace.tensors[2], tap: wrong})
+    results = check(dataclasses.replace(trace, tensors=kept), LM, names={name})
+    found = [(r.step, r.place) for r in results if not r.passed]
+    assert found == [(2, tap.rpartition(".")[0])]
+
+
+def test_a_value_that_was_re_computed_is_not_checked_even_if_its_inputs_are_wrong():
+    trace = as_on_kernels(run(LM, PROMPT, new_tokens=1))
+    tap = "layers.2.block_sparse_moe.gate.logits"
+    kept = tuple({**held, tap: held[tap] + 1} for held in trace.tensors)
+    wrong = dataclasses.replace(trace, tensors=kept)
+    results = check(wrong, LM, layer=2, names={"moe_logits", "moe_scores", "moe_chosen_weight"})
+    assert {r.name: r.passed for r in results} == {"moe_logits": False, "moe_chosen_weight": False}
+
+
+def test_a_stored_run_on_kernels_is_checked_with_the_weights_of_the_model(tmp_path):
+    trace = as_on_kernels(run(LM, PROMPT, new_tokens=1))
+    trace.save(tmp_path / "run")
+    results = check(open_trace(tmp_path / "run"), LM)
+    of_a_run = {result.name for result in check(trace, LM)} - {"every_part_ran"}
+    assert {result.name for result in results} == of_a_run
+    assert not faults(results)
+
+
+def test_an_input_that_is_too_large_to_re_compute_gives_no_result(monkeypatch):
+    trace = run(LM, PROMPT, new_tokens=1)
+    first = {name: x for name, x in trace.tensors[0].items() if not name.endswith("attn.state")}
+    kept = dataclasses.replace(trace, tensors=(first, *trace.tensors[1:]))
+    monkeypatch.setattr(trace_recompute, "LIMIT", 0)
+    assert [r.places for r in check(kept, LM, layer=1, names={"kda_read"})] == [1]
 
 
 def test_nan_weights_turn_red_and_do_not_crash():

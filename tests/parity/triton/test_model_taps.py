@@ -9,10 +9,10 @@ import torch
 from model.capture import capture
 from model.cost import capture_bytes_by_tap
 from model.identities.registry import check
-from model.in_kernel import taps_in_kernel
 from model.load import build
 from model.presets import TINY
 from model.trace import Trace, open_trace, run
+from tests.kernel_run import is_inside, places_with_a_result_outside_kernels
 
 PROMPT, STEPS = [(7 * i) % 256 for i in range(9)], 1
 PLACE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -37,11 +37,6 @@ def trace(name, mla) -> Trace:
 @pytest.fixture(scope="module")
 def on_text(name, mla) -> Trace:
     return run(build(name, device=PLACE), PROMPT, STEPS, mla=mla)
-
-
-def is_inside(trace: Trace, tap: str, step: int) -> bool:
-    attribute = tap.rpartition(".")[2]
-    return attribute in taps_in_kernel(trace.taps[tap].owner, trace.step_length(step))
 
 
 def test_the_same_tokens_follow(trace, on_text, device):
@@ -79,11 +74,11 @@ def test_what_is_absent_is_absent_for_the_same_reason(trace, on_text, device):
             assert trace.provenance(tap, step).reason == on_text.provenance(tap, step).reason
 
 
-def test_the_equations_hold(trace, name, device, measured):
+def test_the_equations_of_all_that_leaves_a_kernel_hold(trace, on_text, name, device, measured):
     results = check(trace, LMS[name])
     assert not [(r.name, r.error, r.place) for r in results if not r.passed]
     measured(f"{name} on kernels, {trace.mla}: {len(results)} equations hold")
-    assert len(results) > 30
+    assert {r.name: r.places for r in results} == places_with_a_result_outside_kernels(on_text)
 
 
 def test_the_prediction_is_what_the_taps_then_hold(trace, name, mla, device):
