@@ -35,6 +35,12 @@ class Splitter(Protocol):
 class Tokenizer:
     """Text to ids and back, and nothing lost on the way. What is typed is never a control token."""
 
+    whole_words: tuple[str, ...] | None = None
+    """Words that are a token each, if every other byte is one too; `None` where texts are merged.
+
+    Words are what GPT-2's rule splits a text into: letters, digits or signs, with a blank before.
+    """
+
     def __init__(
         self,
         splitter: Splitter,

@@ -55,6 +55,20 @@ class JsonTokenizer(Tokenizer):
         special_ids = {vocabulary[name] for name in control}
         super().__init__(splitter, spelling, special_ids, vocabulary[bos], vocab_size)
         self._core = splitter.core
+        self.whole_words = self._whole_words(layout)
+
+    def _whole_words(self, layout: dict[str, Any]) -> tuple[str, ...] | None:
+        model, pieces = layout["model"], layout["pre_tokenizer"] or {}
+        if model["merges"] or layout["normalizer"] or layout["added_tokens"]:
+            return None
+        if not pieces and model.get("byte_fallback"):
+            return ()
+        if pieces.get("type") != "ByteLevel" or not model.get("ignore_merges"):
+            return None
+        if pieces["add_prefix_space"] or not pieces["use_regex"]:
+            return None
+        named = {i: name.decode() for i, name in self._bytes.items() if len(name) > 1}
+        return tuple(name for i, name in named.items() if i not in self.special_ids)
 
     def save(self, path: Path) -> None:
         self._core.save(str(path))

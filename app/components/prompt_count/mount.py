@@ -1,5 +1,6 @@
 """The number of tokens beside the prompt, while one types."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from streamlit.components.v2 import component
@@ -13,11 +14,12 @@ _mount = component(
 )
 
 
-def prompt_count(limit: int, *, by_bytes: bool) -> bool:
-    """Without `by_bytes` only the server can count, and does so at each run.
+def prompt_count(limit: int, words: Sequence[str] | None) -> bool:
+    """`words` are a token each, and so is every byte of anything else.
 
-    True once, when the reader enters the prompt.
+    With `None` only the server can count, and does so at each run. True once, when the reader
+    enters the prompt.
     """
-    data = {"limit": limit, "by_bytes": by_bytes}
+    data = {"limit": limit, "words": None if words is None else list(words)}
     result = _mount(data=data, key="prompt-count", on_entered_change=lambda: None)
     return bool(result.entered)
