@@ -80,8 +80,6 @@ class ModelEngine:
         return self._noted(made)
 
     def check(self, run: Any, asked: Asked) -> tuple[CheckRow, ...]:
-        if (stored := self._stored_checks(run)) is not None:
-            return pick(stored, asked)
         from model.identities.registry import IDENTITIES, check
 
         concerned = {name: item for name, item in IDENTITIES.items() if asked.concerns(item)}
@@ -118,8 +116,9 @@ class ModelEngine:
             )
         return self._noted(replace(whole, is_stored=run.is_stored))
 
-    def _stored_checks(self, run: Any) -> tuple[CheckRow, ...] | None:
-        return open_checks(self.example_path.with_name("proof.json"), run.run_id)
+    def stored_checks(self, run: Any, asked: Asked) -> tuple[CheckRow, ...] | None:
+        stored = open_checks(self.example_path.with_name("proof.json"), run.run_id)
+        return None if stored is None else pick(stored, asked)
 
     def model(self, source: str, ticket: Ticket[Any] | None) -> Any:
         """The model of this name, one load for all readers."""

@@ -1,7 +1,7 @@
 """What a reader asks to run, and the sentences for what cannot be run."""
 
 import hashlib
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from app.sources import BUILT_IN
 from model.limits import MAX_PROMPT
@@ -33,8 +33,9 @@ class RunRequest:
 
     @property
     def key(self) -> str:
-        """Equal for equal requests, known before the model is."""
-        return hashlib.sha256(repr(astuple(self)).encode("utf-8", "backslashreplace")).hexdigest()
+        """Equal for equal requests, known before the model is. A greedy run draws by no seed."""
+        drawn = self if self.temperature else replace(self, seed=0)
+        return hashlib.sha256(repr(astuple(drawn)).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def check_request(request: RunRequest, num_tokens: int) -> None:

@@ -1,14 +1,15 @@
 """Every run of this process: one worker runs the model, all readers share what it made."""
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from functools import partial
+from statistics import median
 from typing import Any, Protocol
 
 from app.run_checks import Asked
 from app.run_queue import FairQueue
-from app.run_request import RunRequest, check_request
+from app.run_request import RefusedError, RunRequest, check_request
 from app.run_shelf import Shelf
 from app.run_ticket import Ticket
 from model.limits import RUN_BYTES
@@ -17,12 +18,14 @@ PROCESS_BYTES = 512 * 2**20
 MOST_REMEMBERED = 4_096
 """Requests whose run id is remembered, so that asking again finds the run or makes it again."""
 MOST_CHECKS = 2_048
+MOST_TIMED = 16
+"""Jobs of late, of whose times the median says how long a queue is."""
 SOON = 2.0
 """Seconds from the first page of a stored run to the loading of its model."""
 
 
 class Engine(Protocol):
-    """What knows the model. Everything but `count` is called on the worker thread alone."""
+    """What knows the model. All but `count` and `stored_checks` is called on the worker alone."""
 
     def count(self, request: RunRequest) -> int:
         """Tokens of the prompt; 0 where only the loaded model knows."""
@@ -31,6 +34,10 @@ class Engine(Protocol):
     def run(self, request: RunRequest, ticket: Ticket[Any], budget: int) -> Any: ...
 
     def check(self, run: Any, asked: Asked) -> Any: ...
+
+    def stored_checks(self, run: Any, asked: Asked) -> Any:
+        """What was replayed when the run was stored; `None` where nothing was."""
+        ...
 
     def example(self) -> Any:
         """The stored run, or None where none was made."""
@@ -63,6 +70,7 @@ class RunStore:
         self._worker: threading.Thread | None = None
         self._example: Any = None
         self._soon: set[str] = set()
+        self._took: deque[float] = deque(maxlen=MOST_TIMED)
         self.example_fault = ""
         """Why the stored run could not be opened."""
 
@@ -71,7 +79,12 @@ class RunStore:
 
         Raises `RefusedError` with a sentence where the request cannot be run.
         """
-        check_request(request, self.engine.count(request))
+        try:
+            count = self.engine.count(request)
+        except ValueError as fault:
+            # a text that the tokenizer cannot hold, or a token that the model lacks
+            raise RefusedError(str(fault)) from fault
+        check_request(request, count)
         asked = f"a run of {request.source} with {request.new_tokens:,} new tokens"
         with self._lock:
             known = self._known.get(request.key)
@@ -111,6 +124,9 @@ class RunStore:
             if key in self._checks:
                 self._checks.move_to_end(key)
                 return Ticket.finished(self._checks[key], words)
+        if (stored := self.engine.stored_checks(run, asked)) is not None:
+            return Ticket.finished(self._keep(key, stored), words)
+        with self._lock:
             return self._enqueue(key, Ticket(partial(self._check, key, run), words), reader)
 
     def is_checked(self, run: Any, asked: Asked) -> bool:
@@ -177,6 +193,12 @@ class RunStore:
     def waiting(self) -> int:
         return len(self._queue)
 
+    @property
+    def seconds_each(self) -> float | None:
+        """Median of what the last jobs took; `None` before any is through."""
+        with self._lock:
+            return median(self._took) if self._took else None
+
     def _enqueue(self, key: object, ticket: Ticket[Any], reader: str) -> Ticket[Any]:
         if (shared := self._open.get(key)) is not None and not shared.is_over:
             shared.join(reader)
@@ -195,6 +217,7 @@ class RunStore:
             ticket = self._queue.take()
             ticket.work()
             with self._lock:
+                self._took.append(ticket.seconds)
                 self._open = {k: t for k, t in self._open.items() if not t.is_over}
 
     def _run(self, request: RunRequest, ticket: Ticket[Any]) -> Any:

@@ -82,7 +82,8 @@ def _lead(ordered: Sequence[CheckRow], times: Sequence[float]) -> str:
         if times
         else "They were replayed when the run was stored, without their times."
     )
-    return f"{said}. An error is the RMS of the difference over the RMS of the tensor. {took}"
+    error = "An error is the largest difference over the largest value that the equation gives."
+    return f"{said}. {error} {took}"
 
 
 def where(row: CheckRow) -> str:

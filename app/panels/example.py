@@ -10,6 +10,9 @@ import streamlit as st
 from app.components.tensor_canvas.mount import tensor_canvas
 from app.figures.surprise import Said, most_likely, surprises
 from app.panels.html import draw
+from app.panels.proof import proof_wish
+from app.panels.reader_id import reader_id
+from app.panels.waiting import granted
 from app.run_checks import Asked, CheckRow
 from app.run_reading import short_path, source_words
 from app.runs import RunStore
@@ -120,12 +123,12 @@ def _sizes(run: Any) -> dict[str, Any]:
 
 
 def _replayed(store: RunStore, run: Any) -> None:
-    ticket = store.checked(run, Asked(taps=()))
-    ticket.wait(60)
-    if ticket.state != "done":
-        draw("state.html", kind="failed", title="", sentence=ticket.error, share=0)
+    wish = proof_wish(run, Asked(taps=()))
+    checks: Sequence[CheckRow] | None = granted(
+        wish, lambda: store.checked(run, Asked(taps=()), reader_id()), store, st.empty()
+    )
+    if checks is None:
         return
-    checks: Sequence[CheckRow] = ticket.result()
     rows = [
         _family(title, stream, [row for row in checks if row.owner in owners])
         for title, (stream, owners) in FAMILIES.items()

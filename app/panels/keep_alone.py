@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.panels.live_data import Live, Spot, live_data
 from app.panels.reader_id import reader_id
-from app.panels.waiting import await_ticket
+from app.panels.waiting import Wish, ask_again, granted
 from app.runs import RunStore
 
 ASKED_ALONE = "asked-alone"
@@ -27,6 +27,7 @@ def offer_alone(live: Live, run: Any) -> None:
 
 
 def _ask(run_id: str, names: tuple[str, ...]) -> None:
+    ask_again()
     st.session_state[ASKED_ALONE] = (run_id, names)
 
 
@@ -35,8 +36,20 @@ def kept_alone(live: Live, spot: Spot, run: Any, store: RunStore, slot: DeltaGen
     asked = st.session_state.get(ASKED_ALONE)
     if not live.left_out or asked != (run.run_id, live.left_out):
         return live
-    ticket = store.alone(run, live.left_out, reader_id())
-    await_ticket(ticket, store, reader_id(), slot, "alone")
-    if ticket.state == "done":
-        return live_data(spot, ticket.result())
-    return Live(reasons=(*live.reasons, ticket.error), left_out=live.left_out)
+    wish = Wish(
+        what="alone",
+        key=f"alone {run.run_id} {' '.join(live.left_out)}",
+        title="Not recorded",
+    )
+    made = granted(
+        wish,
+        lambda: store.alone(run, live.left_out, reader_id()),
+        store,
+        slot,
+        in_fragment=True,
+    )
+    if made is None:
+        # the button comes back
+        del st.session_state[ASKED_ALONE]
+        return live
+    return live_data(spot, made)

@@ -1,5 +1,6 @@
 """A kernel on the run of the page: how far its results are from the equations in float64."""
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -9,10 +10,11 @@ from annotations.kernel import Kernel
 from app.panels.html import draw
 from app.panels.live_data import spot_of
 from app.panels.reader_id import reader_id
-from app.panels.waiting import STOPPED, await_ticket
+from app.panels.waiting import Wish, granted, say_absent
 from app.place import Place
 from app.run_kernel import MOST_POSITIONS, Asked, Outcome, ask, bench, refusal
 from app.run_reading import source_words
+from app.run_ticket import Ticket
 from app.runs import RunStore
 from app.state import Selection
 
@@ -40,14 +42,10 @@ def kernel_panel(
         lead=LEAD,
     )
     if said := refusal(kernel.id, run, spot.step):
-        _say("Not run", said)
+        say_absent("Not run", said)
         return
     key = f"{run.run_id} {kernel.id} {place.path} {spot.step}"
     button, slot = st.empty(), st.empty()
-    if st.session_state.get(STOPPED) == key:
-        # or the same would start again with the rerun that the button brings
-        st.session_state.pop(ASKED, None)
-        st.session_state.pop(STOPPED)
     if st.session_state.get(ASKED) != key:
         if not button.button("Run the kernel", key="kernel-run"):
             return
@@ -64,23 +62,17 @@ def _outcome(
     """What came back; None after saying why nothing did."""
     whole = run
     if run.model is None:
-        whole = _waited(store.completed(run, reader_id()), store, slot, "values", key)
+        whole = _waited("values", lambda: store.completed(run, reader_id()), store, slot, key)
     if whole is None:
         return None
-    return _waited(ask(asked, whole, reader_id()), bench(), slot, "kernel", key)
+    return _waited("kernel", lambda: ask(asked, whole, reader_id()), bench(), slot, key)
 
 
-def _waited(ticket: Any, store: RunStore, slot: DeltaGenerator, what: str, key: str) -> Any | None:
-    await_ticket(ticket, store, reader_id(), slot, what, key)
-    if ticket.state == "done":
-        return ticket.result()
-    st.session_state.pop(ASKED, None)
-    _say("Not run", ticket.error or "The kernel was stopped. Open the page again to ask anew.")
-    return None
-
-
-def _say(title: str, sentence: str) -> None:
-    draw("state.html", kind="failed", title=title, sentence=sentence, share=0)
+def _waited(
+    what: str, ask_for: Callable[[], Ticket[Any]], store: RunStore, slot: DeltaGenerator, key: str
+) -> Any | None:
+    wish = Wish(what=what, key=f"{what} {key}", title="Not run", again="Run the kernel")
+    return granted(wish, ask_for, store, slot, in_fragment=True)
 
 
 def _show(outcome: Outcome, dtype: str) -> None:

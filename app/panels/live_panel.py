@@ -9,20 +9,22 @@ from streamlit.delta_generator import DeltaGenerator
 from annotations.node import Node
 from app.components.bridge import bridge
 from app.panels.distribution import distribution_panel
-from app.panels.html import draw
 from app.panels.keep_alone import kept_alone, offer_alone
 from app.panels.live_data import Spot, live_data, spot_of
-from app.panels.proof import LONG, asked_of, offer_replay, proof_panel
+from app.panels.proof import LONG, asked_of, offer_replay, proof_panel, proof_wish
 from app.panels.reader_id import reader_id
 from app.panels.run_choice import request_of
 from app.panels.run_news import run_news
 from app.panels.tensor import tensor_panel
-from app.panels.waiting import await_ticket
+from app.panels.waiting import Wish, granted
 from app.place import Place
 from app.run_checks import CheckRow
 from app.run_taps import find_taps, live_taps
 from app.runs import RunStore
 from app.state import Selection
+
+REPLAYED = "replayed-request"
+"""Key of the long proof that this reader asked for last."""
 
 
 @st.fragment
@@ -49,13 +51,13 @@ def live_panel(
 
 def _completed(run: Any, store: RunStore, slot: DeltaGenerator) -> Any | None:
     """The stored run with its model; None where the model could not be had, which is said."""
-    ticket = store.completed(run, reader_id())
-    await_ticket(ticket, store, reader_id(), slot, "values")
-    if ticket.state == "done":
-        return ticket.result()
-    if ticket.error:
-        draw("state.html", kind="failed", title="", sentence=ticket.error, share=0)
-    return None
+    wish = Wish(
+        what="values",
+        key=f"values {run.run_id}",
+        title="Not computed",
+        again="Compute what was not stored",
+    )
+    return granted(wish, lambda: store.completed(run, reader_id()), store, slot, in_fragment=True)
 
 
 def _checks(spot: Spot, run: Any, store: RunStore, *, is_layered: bool) -> tuple[CheckRow, ...]:
@@ -70,13 +72,16 @@ def _checks(spot: Spot, run: Any, store: RunStore, *, is_layered: bool) -> tuple
     if asked is None:
         proof_panel((), spot, run)
         return ()
-    if len(run.token_ids) > LONG and not store.is_checked(run, asked) and not offer_replay(run):
+    wish = proof_wish(run, asked)
+    is_offered = len(run.token_ids) > LONG and st.session_state.get(REPLAYED) != wish.key
+    if is_offered and not store.is_checked(run, asked) and not offer_replay(run):
         return ()
-    ticket = store.checked(run, asked, reader_id())
-    await_ticket(ticket, store, reader_id(), slot, "proof")
-    if ticket.state != "done":
-        sentence = ticket.error or "The replay was stopped."
-        draw("state.html", kind="failed", title="Proof", sentence=sentence, share=0)
+    # while it is awaited this fragment is drawn again
+    st.session_state[REPLAYED] = wish.key
+    rows: tuple[CheckRow, ...] | None = granted(
+        wish, lambda: store.checked(run, asked, reader_id()), store, slot, in_fragment=True
+    )
+    if rows is None:
         return ()
-    proof_panel(ticket.result(), spot, run)
-    return ticket.result()
+    proof_panel(rows, spot, run)
+    return rows

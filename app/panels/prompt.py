@@ -20,7 +20,6 @@ from app.runs import RunStore
 from app.sources import sources
 from app.state import LONGEST_PROMPT_IN_URL, Selection
 from model.limits import MAX_PROMPT
-from model.tokenizer import Tokenizer
 
 Url = dict[str, str | int | None]
 LONGEST_TEXT = 20_000
@@ -45,8 +44,7 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
         with right:
             pressed = st.form_submit_button("Run", key="run", type="primary")
     tokenizer = tokenizer_of(source)
-    by_bytes = tokenizer is not None and is_by_bytes(tokenizer)
-    if prompt_count(MAX_PROMPT, by_bytes=by_bytes):
+    if prompt_count(MAX_PROMPT, None if tokenizer is None else tokenizer.whole_words):
         store.warm(source)
     draw(
         "run_words.html",
@@ -163,16 +161,15 @@ def _new_of(run: Any | None) -> int:
     return NEW_TOKENS if run is None else run.steps - 1
 
 
-def is_by_bytes(tokenizer: Tokenizer) -> bool:
-    """Whether every byte of a text is a token, so that the browser can count while one types."""
-    return len(tokenizer.encode("aé the the")) == len("aé the the".encode())
-
-
 def _count(source: str, prompt: str) -> str:
     tokenizer = tokenizer_of(source)
     if tokenizer is None or not prompt:
         return f"up to {MAX_PROMPT:,} tokens"
-    count = len(tokenizer.encode(prompt)) + 1
+    try:
+        count = len(tokenizer.encode(prompt)) + 1
+    except ValueError:
+        # said where the run would stand
+        return f"up to {MAX_PROMPT:,} tokens"
     over = f", {count - MAX_PROMPT:,} too many" if count > MAX_PROMPT else ""
     return f"{count:,} of {MAX_PROMPT:,} tokens{over}"
 

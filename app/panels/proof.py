@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.panels.html import draw
 from app.panels.live_data import Spot
+from app.panels.waiting import Wish
 from app.run_checks import Asked, CheckRow
 from app.run_taps import LiveTap
 from model.cost import kept
@@ -18,6 +19,7 @@ MOST = 6
 TAKES_LONG = (
     "This run is long, and replaying its equations in float64 would keep the worker from others."
 )
+REPLAY = "Replay the equations"
 KEEPING = {
     "KimiMLAAttention.k_cached",
     "KimiMLAAttention.v_cached",
@@ -49,10 +51,14 @@ def asked_of(spot: Spot, taps: Sequence[LiveTap], *, is_layered: bool) -> Asked 
     return Asked(taps=names, layer=spot.layer if is_layered else None, at=at, also=also)
 
 
+def proof_wish(run: Any, asked: Asked) -> Wish:
+    return Wish(what="proof", key=f"proof {run.run_id} {asked}", title="Not replayed", again=REPLAY)
+
+
 def offer_replay(run: Any) -> bool:
     """The head of the proof of a long run; True once the reader asks for it."""
     draw("section.html", title="Proof", register="not replayed", run=run.run_id, lead=TAKES_LONG)
-    return st.button("Replay the equations", key="replay", type="tertiary")
+    return st.button(REPLAY, key="replay", type="tertiary")
 
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:

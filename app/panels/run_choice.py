@@ -65,7 +65,10 @@ def choose(selection: Selection, store: RunStore, reader: str, stopped: str = ""
             return Choice(sentence="This run was stopped. Press Run to start it again.")
         return _asked(request, selection, store, reader)
     if selection.run is not None:
-        if (run := store.find(selection.run)) is not None:
+        run = store.find(selection.run)
+        if run is not None and run.source != selection.source:
+            return Choice(sentence=_of_another(selection, run.source))
+        if run is not None:
             return Choice(run=run)
         return Choice(
             sentence=f"Run {selection.run[:6]} is gone, and its prompt is too long to stand in the "
@@ -77,6 +80,14 @@ def choose(selection: Selection, store: RunStore, reader: str, stopped: str = ""
     if example is None:
         return Choice(sentence=store.example_fault or MISSING)
     return Choice(run=store.find(example.run_id))
+
+
+def _of_another(selection: Selection, source: str) -> str:
+    assert selection.run is not None
+    return (
+        f"Run {selection.run[:6]} is of {source}, and {selection.source} was asked for. Choose "
+        f"{source} under Running, or put a prompt in the box and press Run."
+    )
 
 
 def _asked(request: RunRequest, selection: Selection, store: RunStore, reader: str) -> Choice:

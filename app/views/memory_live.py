@@ -1,6 +1,7 @@
 """Formula against measurement: what contexts and weights take, and what was counted here."""
 
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -9,7 +10,7 @@ from app.panels.html import draw
 from app.panels.memory_tables import counted, fits, released, weights
 from app.panels.reader_id import reader_id
 from app.panels.run_panel import run_panel
-from app.panels.waiting import await_ticket
+from app.panels.waiting import Wish, granted
 from app.run_memory import Measurement, measure
 from app.run_ticket import Ticket
 from app.runs import RunStore
@@ -67,19 +68,21 @@ def _counted(selection: Selection, store: RunStore) -> None:
     run = run_panel(selection, store, st.empty())
     if run is None:
         return
-    slot = st.empty()
-    ticket: Ticket[Measurement] = store.learned(
+    wish = Wish(
+        what="memory", key=f"kept {run.run_id}", title="Not counted", again="Count the cache"
+    )
+    found: Measurement | None = granted(wish, partial(_ask, store, run), store, st.empty())
+    if found is not None:
+        counted(found, run)
+
+
+def _ask(store: RunStore, run: Any) -> Ticket[Measurement]:
+    return store.learned(
         ("kept", run.run_id),
         f"the cache of run {run.run_id[:6]}",
         partial(_measured, store, run),
         reader_id(),
     )
-    await_ticket(ticket, store, reader_id(), slot, "memory")
-    if ticket.state == "done":
-        counted(ticket.result(), run)
-        return
-    sentence = ticket.error or "The count was stopped. Open the page again to start it anew."
-    draw("state.html", kind="failed", title="Not counted", sentence=sentence, share=0)
 
 
 def _measured(store: RunStore, run: object, ticket: Ticket[Measurement]) -> Measurement:

@@ -9,11 +9,10 @@ import streamlit as st
 from annotations.node import Node
 from app.components.bridge import bridge
 from app.panels.all_proofs import all_proofs, left_unanswered
-from app.panels.html import draw
-from app.panels.proof import LONG, offer_replay
+from app.panels.proof import LONG, offer_replay, proof_wish
 from app.panels.reader_id import reader_id
 from app.panels.run_panel import run_panel
-from app.panels.waiting import await_ticket
+from app.panels.waiting import Wish, granted
 from app.run_checks import Asked, CheckRow
 from app.run_proofs import Unanswered, unanswered
 from app.run_ticket import Ticket
@@ -33,19 +32,34 @@ def proofs_live(selection: Selection, nodes: Mapping[str, Node], store: RunStore
     is_long = len(run.token_ids) > LONG and not store.is_checked(run, EVERY)
     if is_long and not offer_replay(run):
         return
-    rows: tuple[CheckRow, ...] | None = _waited(store.checked(run, EVERY, reader_id()), store, slot)
+    rows: tuple[CheckRow, ...] | None = granted(
+        proof_wish(run, EVERY), lambda: store.checked(run, EVERY, reader_id()), store, slot
+    )
     if rows is None:
         return
     all_proofs(rows, run, nodes, selection.model)
-    ticket = store.learned(
-        ("unanswered", run.run_id),
-        f"the equations that run {run.run_id[:6]} cannot answer",
-        partial(_others, store, run, tuple(row.name for row in rows)),
-        reader_id(),
+    others = granted(
+        Wish(
+            what="unanswered",
+            key=f"unanswered {run.run_id}",
+            title="Not asked",
+            again="Ask the other equations",
+        ),
+        partial(_ask_others, store, run, tuple(row.name for row in rows)),
+        store,
+        st.empty(),
     )
-    others = _waited(ticket, store, st.empty())
     if others is not None:
         left_unanswered(others, run, nodes, selection.model)
+
+
+def _ask_others(store: RunStore, run: Any, answered: tuple[str, ...]) -> Ticket[Any]:
+    return store.learned(
+        ("unanswered", run.run_id),
+        f"the equations that run {run.run_id[:6]} cannot answer",
+        partial(_others, store, run, answered),
+        reader_id(),
+    )
 
 
 def _others(
@@ -53,13 +67,3 @@ def _others(
 ) -> tuple[Unanswered, ...]:
     ticket.report("asking the other equations why they are silent", 0.0)
     return unanswered(store.engine.complete(run), answered)
-
-
-def _waited(ticket: Ticket[Any], store: RunStore, slot: Any) -> Any | None:
-    """What the worker found; None after saying why it found nothing."""
-    await_ticket(ticket, store, reader_id(), slot, ticket.asked.replace(" ", "-"))
-    if ticket.state == "done":
-        return ticket.result()
-    sentence = ticket.error or "The replay was stopped. Open the page again to start it anew."
-    draw("state.html", kind="failed", title="Not replayed", sentence=sentence, share=0)
-    return None

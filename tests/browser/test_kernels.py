@@ -108,11 +108,13 @@ def test_a_kernel_that_is_stopped_stays_stopped_and_can_be_asked_again(visitor):
     ask = page.locator(".st-key-kernel-run button")
     ask.click(timeout=LONG_WAIT)
     page.locator(".st-key-stop-kernel button").click(timeout=LONG_WAIT)
-    expect(ask).to_be_visible(timeout=LONG_WAIT)
+    again = page.locator(".st-key-again-kernel button")
+    expect(again).to_be_visible(timeout=LONG_WAIT)
+    expect(page.locator(".st-key-live")).to_contain_text("It was stopped.")
     page.wait_for_timeout(6000)
-    expect(ask).to_be_visible()
+    expect(again).to_be_visible()
     expect(page.locator(".st-key-live .verdict")).to_have_count(0)
-    ask.click()
+    again.click()
     expect(page.locator(".st-key-live .verdict").last).to_have_text("✓ pass", timeout=90_000)
 
 

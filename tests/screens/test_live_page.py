@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.panels.tensor import TITLES
 from app.panels.waiting import queue_sentence
 from app.run_engine import tokenizer_of
+from app.run_request import RunRequest
 from app.runs import shared_store
 
 SCRIPT = Path(__file__).with_name("live_page.py")
@@ -60,6 +61,15 @@ def test_a_typed_prompt_runs_on_the_first_click_and_takes_the_place_of_the_examp
     longer = press_run(page, "the second click")
     assert positions("the second click", new=1) in longer
     assert positions("the second click", new=1) not in text
+
+
+def test_a_run_of_another_model_than_the_one_asked_for_is_not_shown():
+    made = open_page(source="tiny-k2", prompt="of tiny-k2", node="mla/k_shared")
+    run = shared_store().known(RunRequest(source="tiny-k2", prompt="of tiny-k2", new_tokens=4))
+    assert run is not None
+    assert not made.exception
+    text = written(open_page(run=run.run_id, node="kda/state", layer=6))
+    assert f"Run {run.run_id[:6]} is of tiny-k2, and k3-mini was asked for" in text
 
 
 def test_an_empty_prompt_runs_nothing_and_shows_nothing_old():
@@ -156,8 +166,9 @@ def test_another_node_brings_its_own_layers():
 
 
 def test_the_place_in_the_queue_is_said_in_words():
-    assert queue_sentence(0).startswith("One run is before you")
-    assert queue_sentence(2).startswith("3 runs are before you")
+    assert queue_sentence(0, None).startswith("One job is before you. ")
+    assert queue_sentence(0, 0.1).startswith("One job is before you, about 1 s. ")
+    assert queue_sentence(2, 4.0).startswith("3 jobs are before you, about 12 s. ")
 
 
 def test_a_stored_run_whose_values_were_computed_anew_still_reads_stored():

@@ -29,6 +29,8 @@ class WaitingEngine:
         self.order = []
 
     def count(self, request):
+        if request.prompt == "odd":
+            raise ValueError("The tokenizer has no token for some bytes of this text.")
         return len(request.prompt.encode()) + 1
 
     def run(self, request, ticket, budget):
@@ -41,6 +43,9 @@ class WaitingEngine:
 
     def check(self, run, asked):
         return (run.run_id, asked)
+
+    def stored_checks(self, run, asked):
+        return ("stored", asked) if run.is_stored else None
 
     def example(self):
         return None
@@ -142,6 +147,35 @@ def test_a_prompt_that_is_too_long_is_refused_with_its_count(engine):
     with pytest.raises(RefusedError, match=r"20,001 tokens; a run takes up to 2,048"):
         RunStore(engine).submit(RunRequest(prompt="x" * 20_000))
     assert MAX_PROMPT == 2_048
+
+
+def test_a_prompt_that_the_tokenizer_cannot_hold_is_refused_in_its_words(engine):
+    with pytest.raises(RefusedError, match="no token for some bytes"):
+        RunStore(engine).submit(RunRequest(prompt="odd"))
+
+
+def test_a_stored_proof_waits_for_nobody(engine):
+    store = RunStore(engine)
+    slow = store.submit(RunRequest(prompt="slow"), "ann")
+    until(lambda: slow.state == "working")
+    ticket = store.checked(MadeRun("a run", is_stored=True), "page")
+    assert ticket.result() == ("stored", "page")
+
+
+def test_what_jobs_took_of_late_says_how_long_one_takes(engine):
+    store = RunStore(engine)
+    assert store.seconds_each is None
+    engine.go.set()
+    for name in ("a", "b", "c"):
+        assert store.submit(RunRequest(prompt=name)).wait(5)
+    until(lambda: store.waiting == 0 and store.seconds_each is not None)
+    assert 0 < store.seconds_each < 5
+
+
+@pytest.mark.parametrize(("temperature", "same"), [(0.0, True), (0.7, False)])
+def test_a_seed_makes_another_run_only_where_something_is_drawn(temperature, same):
+    keys = {RunRequest(prompt="a", temperature=temperature, seed=seed).key for seed in (0, 7)}
+    assert (len(keys) == 1) == same
 
 
 def test_a_run_takes_text_or_ids_and_not_both():

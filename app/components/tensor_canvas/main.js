@@ -20,6 +20,12 @@ function figure({ data, parentElement }) {
   return view.stop;
 }
 
+/** Whether a figure has a cell: another step may have fewer rows. @param {any} data @param {any} cell */
+function holds(data, cell) {
+  const panel = cell && data.panels?.[cell.p];
+  return Boolean(panel) && cell.row < data.rows.labels.length && cell.column < panel.columns;
+}
+
 /** @param {ShadowRoot} parent */
 function mount(parent) {
   const root = make("div", { class: "figure" });
@@ -34,6 +40,8 @@ function mount(parent) {
       if (!before || before.run !== data.run || before.node !== data.node || before.layer !== data.layer) {
         view.state.lock = view.state.hover = view.state.read = null;
       }
+      if (!holds(data, view.state.lock)) view.state.lock = null;
+      if (!holds(data, view.state.hover)) view.state.hover = null;
       if (!before || before.token !== data.token || before.run !== data.run) view.state.token = data.token;
       root.classList.remove("stale");
       document.querySelector(".st-key-live")?.removeAttribute("data-stale");
