@@ -80,7 +80,7 @@ def plan(
         fitting -= set(groups[group])
         reason = (
             f"over the budget: everything asked for would take up to {_mib(predicted)} and "
-            f"{_mib(budget)} are allowed; ask for it alone with keep="
+            f"{_mib(budget)} are allowed; ask for it alone"
         )
         left_out |= dict.fromkeys(groups[group], reason)
     return Plan(frozenset(fitting), left_out, predicted, kept)

@@ -40,7 +40,6 @@ class Identity:
     taps: tuple[str, ...]
     """All it reads; relative to the owner, `^.` for its parent, a leading `/` for the model."""
     compute: Callable[["Place"], Pair]
-    needs: str = "any"
     tolerance: float = 1e-5
     wide: float = WIDE
     """Bound where the model rounds to 16 bits; larger for chains of several rounded steps."""
@@ -142,7 +141,7 @@ class Place:
 
 
 def identity(
-    tap: str, title: str, reads: str, needs: str = "any"
+    tap: str, title: str, reads: str
 ) -> Callable[[Callable[[Place], np.ndarray]], Identity]:
     """Declare a function that gives what `tap` must hold, from what it `reads`."""
     owner, attribute = tap.split(".")
@@ -155,7 +154,6 @@ def identity(
             tap=tap,
             taps=(*reads.split(), attribute),
             compute=lambda place: (place.captured(attribute), equation(place)),
-            needs=needs,
         )
 
     return declare
@@ -165,7 +163,6 @@ def relation(
     owner: str,
     title: str,
     reads: str,
-    needs: str = "any",
     *,
     tap: str | None = None,
     tolerance: float = 1e-5,
@@ -184,7 +181,6 @@ def relation(
             tap=tap,
             taps=tuple(reads.split()),
             compute=pair,
-            needs=needs,
             tolerance=tolerance,
             wide=wide,
         )

@@ -24,7 +24,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.sqrt((x**2).sum(-1, keepdims=True) + _L2_EPS)
 
 
-@identity("ShortConvolution.raw", "Project", reads="^.^.input_layernorm.normed", needs="kda")
+@identity("ShortConvolution.raw", "Project", reads="^.^.input_layernorm.normed")
 def kda_projected(place: Place) -> np.ndarray:
     letter = place.path.rpartition(".")[2][0]
     return place.linear(place("^.^.input_layernorm.normed"), f"^.{letter}_proj.weight")
@@ -39,7 +39,7 @@ def _history(place: Place, columns: int) -> np.ndarray:
     return before.swapaxes(1, 2)[:, -columns:]
 
 
-@identity("ShortConvolution.convolved", "Short convolution, SiLU", reads="raw state", needs="kda")
+@identity("ShortConvolution.convolved", "Short convolution, SiLU", reads="raw state")
 def kda_convolved(place: Place) -> np.ndarray:
     kernel = place.parameter("weight")[:, 0]
     lags = kernel.shape[-1]
@@ -49,41 +49,41 @@ def kda_convolved(place: Place) -> np.ndarray:
     return _silu(np.sum(terms, axis=0))
 
 
-@identity("ShortConvolution.state", "The last columns are kept", reads="raw", needs="kda")
+@identity("ShortConvolution.state", "The last columns are kept", reads="raw")
 def kda_conv_state(place: Place) -> np.ndarray:
     columns = place.parameter("weight").shape[-1]
     joined = np.concatenate([_history(place, columns), place("raw")], axis=1)
     return joined[:, -columns:].swapaxes(1, 2)
 
 
-@identity("KimiDeltaAttention.q", "Unit queries, scaled", reads="q_conv1d.convolved", needs="kda")
+@identity("KimiDeltaAttention.q", "Unit queries, scaled", reads="q_conv1d.convolved")
 def kda_q(place: Place) -> np.ndarray:
     q = _heads(place, place("q_conv1d.convolved"))
     return _unit(q) / np.sqrt(q.shape[-1])
 
 
-@identity("KimiDeltaAttention.k", "Unit keys", reads="k_conv1d.convolved", needs="kda")
+@identity("KimiDeltaAttention.k", "Unit keys", reads="k_conv1d.convolved")
 def kda_k(place: Place) -> np.ndarray:
     return _unit(_heads(place, place("k_conv1d.convolved")))
 
 
-@identity("KimiDeltaAttention.v", "Values by head", reads="v_conv1d.convolved", needs="kda")
+@identity("KimiDeltaAttention.v", "Values by head", reads="v_conv1d.convolved")
 def kda_v(place: Place) -> np.ndarray:
     return _heads(place, place("v_conv1d.convolved"))
 
 
-@identity("KimiDeltaAttention.gate_latent", "Gate, down", reads=_INPUT, needs="kda")
+@identity("KimiDeltaAttention.gate_latent", "Gate, down", reads=_INPUT)
 def kda_gate_latent(place: Place) -> np.ndarray:
     return place.linear(place(_INPUT), "f_a_proj.weight")
 
 
-@identity("KimiDeltaAttention.gate_logit", "Gate, up and bias", reads="gate_latent", needs="kda")
+@identity("KimiDeltaAttention.gate_logit", "Gate, up and bias", reads="gate_latent")
 def kda_gate_logit(place: Place) -> np.ndarray:
     z = place.linear(place("gate_latent"), "f_b_proj.weight")
     return _heads(place, z + place.parameter("dt_bias").reshape(-1))
 
 
-@identity("KimiDeltaAttention.log_decay", "Log-decay", reads="gate_logit", needs="kda")
+@identity("KimiDeltaAttention.log_decay", "Log-decay", reads="gate_logit")
 def kda_log_decay(place: Place) -> np.ndarray:
     linear, z = place.config.linear_attn_config, place("gate_logit")
     assert linear is not None
@@ -93,7 +93,7 @@ def kda_log_decay(place: Place) -> np.ndarray:
     return linear.gate_lower_bound * sigmoid(rate * z)
 
 
-@relation("KimiDeltaAttention", "Log-decay stays in its bounds", reads="log_decay", needs="kda")
+@relation("KimiDeltaAttention", "Log-decay stays in its bounds", reads="log_decay")
 def kda_decay_bounds(place: Place) -> Pair:
     linear = place.config.linear_attn_config
     assert linear is not None
@@ -102,12 +102,12 @@ def kda_decay_bounds(place: Place) -> Pair:
     return log_decay, np.clip(log_decay, lowest, 0.0)
 
 
-@identity("KimiDeltaAttention.retention", "Retention", reads="log_decay", needs="kda")
+@identity("KimiDeltaAttention.retention", "Retention", reads="log_decay")
 def kda_retention(place: Place) -> np.ndarray:
     return np.exp(place("log_decay"))
 
 
-@identity("KimiDeltaAttention.beta", "Write strength", reads=_INPUT, needs="kda")
+@identity("KimiDeltaAttention.beta", "Write strength", reads=_INPUT)
 def kda_beta(place: Place) -> np.ndarray:
     return sigmoid(place.linear(place(_INPUT), "b_proj.weight"))
 
@@ -152,33 +152,33 @@ def _recur(
 _RULE = "k v log_decay beta state"
 
 
-@identity("KimiDeltaAttention.decayed_state", "Decay the memory", reads=_RULE, needs="kda")
+@identity("KimiDeltaAttention.decayed_state", "Decay the memory", reads=_RULE)
 def kda_decayed_state(place: Place) -> np.ndarray:
     return delta_rule(place)["decayed_state"]
 
 
-@identity("KimiDeltaAttention.recalled", "Read what is stored", reads=_RULE, needs="kda")
+@identity("KimiDeltaAttention.recalled", "Read what is stored", reads=_RULE)
 def kda_recalled(place: Place) -> np.ndarray:
     return delta_rule(place)["recalled"]
 
 
-@identity("KimiDeltaAttention.written", "The error to write", reads=_RULE, needs="kda")
+@identity("KimiDeltaAttention.written", "The error to write", reads=_RULE)
 def kda_written(place: Place) -> np.ndarray:
     return delta_rule(place)["written"]
 
 
-@identity("KimiDeltaAttention.state", "Write", reads=_RULE, needs="kda")
+@identity("KimiDeltaAttention.state", "Write", reads=_RULE)
 def kda_state(place: Place) -> np.ndarray:
     length = place("k").shape[1]
     return delta_rule(place)["state"][:, place.trace.borders(length)]
 
 
-@identity("KimiDeltaAttention.read", "Read out after the write", reads=f"q {_RULE}", needs="kda")
+@identity("KimiDeltaAttention.read", "Read out after the write", reads=f"q {_RULE}")
 def kda_read(place: Place) -> np.ndarray:
     return delta_rule(place)["read"]
 
 
-@identity("KimiDeltaAttention.output_gate", "Output gate", reads=_INPUT, needs="kda")
+@identity("KimiDeltaAttention.output_gate", "Output gate", reads=_INPUT)
 def kda_output_gate(place: Place) -> np.ndarray:
     x = place(_INPUT)
     if place.has_parameter("g_proj.weight"):
@@ -186,13 +186,13 @@ def kda_output_gate(place: Place) -> np.ndarray:
     return _heads(place, place.linear(place.linear(x, "g_a_proj.weight"), "g_b_proj.weight"))
 
 
-@identity("GatedRMSNorm.gated", "Norm by head, gate", reads="^.read ^.output_gate", needs="kda")
+@identity("GatedRMSNorm.gated", "Norm by head, gate", reads="^.read ^.output_gate")
 def kda_gated(place: Place) -> np.ndarray:
     normed = place.parameter("weight") * unit_rms(place("^.read"), place.config.rms_norm_eps)
     return normed * sigmoid(place("^.output_gate"))
 
 
-@identity("KimiDeltaAttention.out", "Output projection", reads="o_norm.gated", needs="kda")
+@identity("KimiDeltaAttention.out", "Output projection", reads="o_norm.gated")
 def kda_out(place: Place) -> np.ndarray:
     gated = place("o_norm.gated")
     return place.linear(gated.reshape(*gated.shape[:2], -1), "o_proj.weight")

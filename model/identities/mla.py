@@ -77,59 +77,59 @@ def _allowed(place: Place, queries: int, keys: int) -> np.ndarray:
     return np.arange(keys)[None] <= position
 
 
-@identity("KimiMLAAttention.q_down", "Queries, down", reads=_INPUT, needs="mla")
+@identity("KimiMLAAttention.q_down", "Queries, down", reads=_INPUT)
 def mla_q_down(place: Place) -> np.ndarray:
     return place.linear(place(_INPUT), "q_a_proj.weight")
 
 
-@identity("KimiMLAAttention.q_up", "Queries, up", reads="q_a_layernorm.normed", needs="mla")
+@identity("KimiMLAAttention.q_up", "Queries, up", reads="q_a_layernorm.normed")
 def mla_q_up(place: Place) -> np.ndarray:
     if place.config.q_lora_rank is None:
         return _heads(place, place.linear(place(_INPUT), "q_proj.weight"))
     return _heads(place, place.linear(place("q_a_layernorm.normed"), "q_b_proj.weight"))
 
 
-@identity("KimiMLAAttention.q_content", "Content queries", reads="q_up", needs="mla")
+@identity("KimiMLAAttention.q_content", "Content queries", reads="q_up")
 def mla_q_content(place: Place) -> np.ndarray:
     return place("q_up")[..., : place.config.qk_nope_head_dim]
 
 
-@identity("KimiMLAAttention.q_shared", "Queries for the shared key", reads="q_up", needs="mla")
+@identity("KimiMLAAttention.q_shared", "Queries for the shared key", reads="q_up")
 def mla_q_shared(place: Place) -> np.ndarray:
     return place("q_up")[..., place.config.qk_nope_head_dim :]
 
 
-@identity("KimiMLAAttention.kv_joint", "Joint down-projection", reads=_INPUT, needs="mla")
+@identity("KimiMLAAttention.kv_joint", "Joint down-projection", reads=_INPUT)
 def mla_kv_joint(place: Place) -> np.ndarray:
     return place.linear(place(_INPUT), "kv_a_proj_with_mqa.weight")
 
 
-@identity("KimiMLAAttention.kv_latent", "Take the latent", reads="kv_joint", needs="mla")
+@identity("KimiMLAAttention.kv_latent", "Take the latent", reads="kv_joint")
 def mla_kv_latent(place: Place) -> np.ndarray:
     return place("kv_joint")[..., : place.config.kv_lora_rank]
 
 
-@identity("KimiMLAAttention.k_shared", "Take the shared key part", reads="kv_joint", needs="mla")
+@identity("KimiMLAAttention.k_shared", "Take the shared key part", reads="kv_joint")
 def mla_k_shared(place: Place) -> np.ndarray:
     return place("kv_joint")[..., place.config.kv_lora_rank :]
 
 
-@identity("KimiMLAAttention.kv_up", "Up-project", reads="kv_a_layernorm.normed", needs="mla")
+@identity("KimiMLAAttention.kv_up", "Up-project", reads="kv_a_layernorm.normed")
 def mla_kv_up(place: Place) -> np.ndarray:
     return _heads(place, place.linear(place("kv_a_layernorm.normed"), "kv_b_proj.weight"))
 
 
-@identity("KimiMLAAttention.k_content", "Content keys", reads="kv_up", needs="mla")
+@identity("KimiMLAAttention.k_content", "Content keys", reads="kv_up")
 def mla_k_content(place: Place) -> np.ndarray:
     return place("kv_up")[..., : place.config.qk_nope_head_dim]
 
 
-@identity("KimiMLAAttention.v", "Values", reads="kv_up", needs="mla")
+@identity("KimiMLAAttention.v", "Values", reads="kv_up")
 def mla_v(place: Place) -> np.ndarray:
     return place("kv_up")[..., place.config.qk_nope_head_dim :]
 
 
-@identity("KimiMLAAttention.angle", "Angles of the positions", reads="", needs="rope")
+@identity("KimiMLAAttention.angle", "Angles of the positions", reads="")
 def mla_angle(place: Place) -> np.ndarray:
     # the prompt starts at zero; a decoded token follows all before it
     first = place.trace.prompt_length + place.step - 1 if place.step else 0
@@ -137,36 +137,34 @@ def mla_angle(place: Place) -> np.ndarray:
     return (position[:, None] * _speeds(place))[None]
 
 
-@identity("KimiMLAAttention.q_rotated", "Rotate the queries", reads="q_shared angle", needs="rope")
+@identity("KimiMLAAttention.q_rotated", "Rotate the queries", reads="q_shared angle")
 def mla_q_rotated(place: Place) -> np.ndarray:
     return _turned(place, place("q_shared"), place("angle")[:, :, None])
 
 
-@identity("KimiMLAAttention.k_rotated", "Rotate the key", reads="k_shared angle", needs="rope")
+@identity("KimiMLAAttention.k_rotated", "Rotate the key", reads="k_shared angle")
 def mla_k_rotated(place: Place) -> np.ndarray:
     return _turned(place, place("k_shared"), place("angle"))
 
 
-@identity(
-    "KimiMLAAttention.q", "Join the queries", reads="q_content q_shared q_rotated", needs="mla"
-)
+@identity("KimiMLAAttention.q", "Join the queries", reads="q_content q_shared q_rotated")
 def mla_q(place: Place) -> np.ndarray:
     return np.concatenate([place("q_content"), place(_shared(place, "q"))], axis=-1)
 
 
-@identity("KimiMLAAttention.k", "Join the keys", reads="k_content k_shared k_rotated", needs="mla")
+@identity("KimiMLAAttention.k", "Join the keys", reads="k_content k_shared k_rotated")
 def mla_k(place: Place) -> np.ndarray:
     content, shared = place("k_content"), place(_shared(place, "k"))
     every_head = np.broadcast_to(shared[:, :, None], (*content.shape[:-1], shared.shape[-1]))
     return np.concatenate([content, every_head], axis=-1)
 
 
-@identity("KimiMLAAttention.k_cached", "Keys are appended", reads="k", needs="mla")
+@identity("KimiMLAAttention.k_cached", "Keys are appended", reads="k")
 def mla_k_cached(place: Place) -> np.ndarray:
     return place.until("k").swapaxes(1, 2)
 
 
-@identity("KimiMLAAttention.v_cached", "Values are appended", reads="v", needs="mla")
+@identity("KimiMLAAttention.v_cached", "Values are appended", reads="v")
 def mla_v_cached(place: Place) -> np.ndarray:
     return place.until("v").swapaxes(1, 2)
 
@@ -175,37 +173,34 @@ def mla_v_cached(place: Place) -> np.ndarray:
     "KimiMLAAttention.latent_cached",
     "Latents are appended",
     reads="kv_a_layernorm.normed",
-    needs="mla",
 )
 def mla_latent_cached(place: Place) -> np.ndarray:
     return place.until("kv_a_layernorm.normed")
 
 
-@identity(
-    "KimiMLAAttention.shared_cached", "Shared keys follow", reads="k_shared k_rotated", needs="mla"
-)
+@identity("KimiMLAAttention.shared_cached", "Shared keys follow", reads="k_shared k_rotated")
 def mla_shared_cached(place: Place) -> np.ndarray:
     return place.until(_shared(place, "k"))
 
 
-@identity("KimiMLAAttention.scores", "Scores", reads="q k_cached", needs="mla")
+@identity("KimiMLAAttention.scores", "Scores", reads="q k_cached")
 def mla_scores(place: Place) -> np.ndarray:
     q = place("q").swapaxes(1, 2)
     return q @ place("k_cached").swapaxes(-1, -2) * _scale(place)
 
 
-@identity("KimiMLAAttention.masked", "Causal mask", reads="scores", needs="mla")
+@identity("KimiMLAAttention.masked", "Causal mask", reads="scores")
 def mla_masked(place: Place) -> np.ndarray:
     scores = place("scores")
     return np.where(_allowed(place, *scores.shape[-2:]), scores, -np.inf)
 
 
-@identity("KimiMLAAttention.pattern", "Softmax over keys", reads="masked", needs="mla")
+@identity("KimiMLAAttention.pattern", "Softmax over keys", reads="masked")
 def mla_pattern(place: Place) -> np.ndarray:
     return softmax(place("masked"))
 
 
-@relation("KimiMLAAttention", "Each row of the pattern sums to one", reads="pattern", needs="mla")
+@relation("KimiMLAAttention", "Each row of the pattern sums to one", reads="pattern")
 def mla_pattern_sum(place: Place) -> Pair:
     total = place.captured("pattern").sum(-1)
     return total, np.ones_like(total)
@@ -222,7 +217,7 @@ def _attend(place: Place) -> np.ndarray:
     return read.swapaxes(1, 2)
 
 
-@identity("KimiMLAAttention.read", "Weighted values", reads="pattern v_cached", needs="mla")
+@identity("KimiMLAAttention.read", "Weighted values", reads="pattern v_cached")
 def mla_read(place: Place) -> np.ndarray:
     if not place.holds("pattern"):
         return _attend(place)
@@ -233,7 +228,6 @@ def mla_read(place: Place) -> np.ndarray:
     "KimiMLAAttention",
     "Absorbed attention over the latent reads the same",
     reads="q_content q_shared q_rotated kv_a_layernorm.normed k_shared k_rotated read",
-    needs="mla",
     wide=3e-2,
 )
 def mla_absorbed(place: Place) -> Pair:
@@ -254,18 +248,18 @@ def mla_absorbed(place: Place) -> Pair:
     return place.captured("read"), np.stack(reads, axis=2)
 
 
-@identity("KimiMLAAttention.output_gate", "Output gate", reads=_INPUT, needs="mla")
+@identity("KimiMLAAttention.output_gate", "Output gate", reads=_INPUT)
 def mla_output_gate(place: Place) -> np.ndarray:
     return _heads(place, sigmoid(place.linear(place(_INPUT), "g_proj.weight")))
 
 
-@identity("KimiMLAAttention.gated", "Gate the heads", reads="read output_gate", needs="mla")
+@identity("KimiMLAAttention.gated", "Gate the heads", reads="read output_gate")
 def mla_gated(place: Place) -> np.ndarray:
     gated = place.config.mla_use_output_gate
     return place("read") * place("output_gate") if gated else place("read")
 
 
-@identity("KimiMLAAttention.out", "Output projection", reads="gated", needs="mla")
+@identity("KimiMLAAttention.out", "Output projection", reads="gated")
 def mla_out(place: Place) -> np.ndarray:
     joined = place("gated") if place.config.mla_use_output_gate else place("read")
     return place.linear(joined.reshape(*joined.shape[:2], -1), "o_proj.weight")

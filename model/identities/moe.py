@@ -24,38 +24,38 @@ def _feed_forward_input(place: Place) -> np.ndarray:
     return place(f"{depth}post_attention_layernorm.normed")
 
 
-@identity("KimiMLP.gate", "Gate", reads=_INPUT, needs="dense")
+@identity("KimiMLP.gate", "Gate", reads=_INPUT)
 def mlp_gate(place: Place) -> np.ndarray:
     return place.linear(_feed_forward_input(place), "gate_proj.weight")
 
 
-@identity("KimiMLP.up", "Up", reads=_INPUT, needs="dense")
+@identity("KimiMLP.up", "Up", reads=_INPUT)
 def mlp_up(place: Place) -> np.ndarray:
     return place.linear(_feed_forward_input(place), "up_proj.weight")
 
 
-@identity("KimiMLP.activated", "Activate", reads="gate up", needs="dense")
+@identity("KimiMLP.activated", "Activate", reads="gate up")
 def mlp_activated(place: Place) -> np.ndarray:
     return activate(place, place("gate"), place("up"))
 
 
-@identity("KimiMLP.out", "Down", reads="activated", needs="dense")
+@identity("KimiMLP.out", "Down", reads="activated")
 def mlp_out(place: Place) -> np.ndarray:
     return place.linear(place("activated"), "down_proj.weight")
 
 
-@identity("KimiMoEGate.logits", "Router logits", reads=_ROUTER_INPUT, needs="moe")
+@identity("KimiMoEGate.logits", "Router logits", reads=_ROUTER_INPUT)
 def moe_logits(place: Place) -> np.ndarray:
     return place.linear(place(_ROUTER_INPUT), "weight")
 
 
-@identity("KimiMoEGate.scores", "Router scores", reads="logits", needs="moe")
+@identity("KimiMoEGate.scores", "Router scores", reads="logits")
 def moe_scores(place: Place) -> np.ndarray:
     squash = softmax if place.config.moe_router_activation_func == "softmax" else sigmoid
     return squash(place("logits"))
 
 
-@identity("KimiMoEGate.scores_for_choice", "Add the balance bias", reads="scores", needs="moe")
+@identity("KimiMoEGate.scores_for_choice", "Add the balance bias", reads="scores")
 def moe_scores_for_choice(place: Place) -> np.ndarray:
     return place("scores") + place.parameter("e_score_correction_bias")
 
@@ -75,7 +75,6 @@ def _open_groups(place: Place) -> np.ndarray:
     "KimiMoEGate",
     "The chosen have the highest biased scores",
     reads="scores_for_choice chosen",
-    needs="moe",
     tap="KimiMoEGate.chosen",
 )
 def moe_chosen(place: Place) -> Pair:
@@ -87,7 +86,7 @@ def moe_chosen(place: Place) -> Pair:
     return np.where(twice, np.nan, np.sort(picked, axis=-1)), highest
 
 
-@identity("KimiMoEGate.chosen_weight", "Mixing weights", reads="scores chosen", needs="moe")
+@identity("KimiMoEGate.chosen_weight", "Mixing weights", reads="scores chosen")
 def moe_chosen_weight(place: Place) -> np.ndarray:
     # the unbiased scores: the bias decides who is chosen, never how much
     weights = np.take_along_axis(place("scores"), place("chosen"), axis=-1)
@@ -96,14 +95,14 @@ def moe_chosen_weight(place: Place) -> np.ndarray:
     return weights * place.config.routed_scaling_factor
 
 
-@relation("KimiMoEGate", "Router weights sum to the scale", reads="chosen_weight", needs="moe")
+@relation("KimiMoEGate", "Router weights sum to the scale", reads="chosen_weight")
 def moe_weights_sum(place: Place) -> Pair:
     total = place.captured("chosen_weight").sum(-1)
     scale = place.config.routed_scaling_factor
     return total, np.full_like(total, scale) if place.config.moe_renormalize else total
 
 
-@identity("KimiSparseMoE.latent", "Latent down-projection", reads=_INPUT, needs="moe")
+@identity("KimiSparseMoE.latent", "Latent down-projection", reads=_INPUT)
 def moe_latent(place: Place) -> np.ndarray:
     return place.linear(place(_INPUT), "routed_expert_down_proj.weight")
 
@@ -124,14 +123,12 @@ def expert_hidden_of(place: Place) -> np.ndarray:
     return place.arrays[memo]
 
 
-@identity(
-    "KimiSparseMoE.expert_hidden", "Inside an expert", reads="latent gate.chosen", needs="moe"
-)
+@identity("KimiSparseMoE.expert_hidden", "Inside an expert", reads="latent gate.chosen")
 def moe_expert_hidden(place: Place) -> np.ndarray:
     return expert_hidden_of(place)
 
 
-@identity("KimiSparseMoE.expert_out", "Each expert", reads="latent gate.chosen", needs="moe")
+@identity("KimiSparseMoE.expert_out", "Each expert", reads="latent gate.chosen")
 def moe_expert_out(place: Place) -> np.ndarray:
     held = place.holds("expert_hidden")
     hidden = place("expert_hidden") if held else expert_hidden_of(place)
@@ -147,13 +144,12 @@ def moe_expert_out(place: Place) -> np.ndarray:
     "KimiSparseMoE.combined",
     "Weighted sum of the experts",
     reads="gate.chosen_weight expert_out",
-    needs="moe",
 )
 def moe_combined(place: Place) -> np.ndarray:
     return (place("gate.chosen_weight")[..., None] * place("expert_out")).sum(2)
 
 
-@identity("KimiSparseMoE.routed", "Latent norm and up-projection", reads="combined", needs="moe")
+@identity("KimiSparseMoE.routed", "Latent norm and up-projection", reads="combined")
 def moe_routed(place: Place) -> np.ndarray:
     config = place.config
     normed = config.latent_moe_use_norm and config.routed_expert_hidden_size is not None
@@ -163,9 +159,7 @@ def moe_routed(place: Place) -> np.ndarray:
     return place.linear(x, "routed_expert_up_proj.weight")
 
 
-@identity(
-    "KimiSparseMoE.out", "Add the shared experts", reads="routed shared_experts.out", needs="moe"
-)
+@identity("KimiSparseMoE.out", "Add the shared experts", reads="routed shared_experts.out")
 def moe_out(place: Place) -> np.ndarray:
     if not place.config.num_shared_experts:
         return place("routed")

@@ -78,7 +78,6 @@ def norm_input(place: Place) -> np.ndarray:
     "AttnResidual.sources",
     "Sources are the sealed blocks, then the running sum",
     reads="^.bank ^.residual_in ^.residual_mid",
-    needs="attn_res",
 )
 def res_sources(place: Place) -> np.ndarray:
     if place.layer is None:
@@ -91,27 +90,27 @@ def res_sources(place: Place) -> np.ndarray:
     return np.concatenate([bank, prefix[:, :, None]], axis=2)
 
 
-@identity("AttnResidual.keys", "Keys have unit RMS", reads="sources", needs="attn_res")
+@identity("AttnResidual.keys", "Keys have unit RMS", reads="sources")
 def res_keys(place: Place) -> np.ndarray:
     return unit_rms(place("sources"), place.config.rms_norm_eps)
 
 
-@identity("AttnResidual.query", "Two weights fold into one query", reads="", needs="attn_res")
+@identity("AttnResidual.query", "Two weights fold into one query", reads="")
 def res_query(place: Place) -> np.ndarray:
     return place.parameter("norm.weight") * place.parameter("proj.weight")[0]
 
 
-@identity("AttnResidual.scores", "A score a source", reads="keys query", needs="attn_res")
+@identity("AttnResidual.scores", "A score a source", reads="keys query")
 def res_scores(place: Place) -> np.ndarray:
     return place("keys") @ place("query")
 
 
-@identity("AttnResidual.weights", "Softmax over depth", reads="scores", needs="attn_res")
+@identity("AttnResidual.weights", "Softmax over depth", reads="scores")
 def res_weights(place: Place) -> np.ndarray:
     return softmax(place("scores"))
 
 
-@relation("AttnResidual", "Mixing weights sum to one", reads="weights", needs="attn_res")
+@relation("AttnResidual", "Mixing weights sum to one", reads="weights")
 def res_weights_sum(place: Place) -> Pair:
     total = place.captured("weights").sum(-1)
     return total, np.ones_like(total)
@@ -121,7 +120,6 @@ def res_weights_sum(place: Place) -> Pair:
     "AttnResidual.mixed",
     "The mix is a weighted sum of the raw sources",
     reads="weights sources",
-    needs="attn_res",
 )
 def res_mixed(place: Place) -> np.ndarray:
     return (place("weights")[..., None] * place("sources")).sum(2)
@@ -137,7 +135,6 @@ def residual_in(place: Place) -> np.ndarray:
     "KimiDecoderLayer.bank",
     "The bank holds each sealed sum, one every block",
     reads="residual_in",
-    needs="attn_res",
 )
 def bank(place: Place) -> np.ndarray:
     sealing = range(0, _layer(place) + 1, place.config.attn_res_block_size or 1)

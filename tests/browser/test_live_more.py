@@ -95,6 +95,44 @@ def test_the_mouse_peeks_and_a_click_locks(visitor):
     expect(readout(page)).to_contain_text(re.compile(r"shared 15\].*locked"))
 
 
+def test_a_locked_cell_is_let_go_where_another_step_has_no_such_row(visitor):
+    page = visitor.open(SHARED_KEY)
+    canvas = figure(page).locator(".stage canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box
+    canvas.click(position={"x": 2, "y": box["height"] - 2})
+    expect(readout(page)).to_contain_text("locked")
+    page.locator("[data-handle=phase] [data-phase=prefill]").click()
+    expect(figure(page).locator(".row.new")).to_have_count(0, timeout=15_000)
+    expect(readout(page)).not_to_contain_text("locked")
+    expect(readout(page)).to_contain_text("shared 0]")
+    assert visitor.errors == []
+
+
+def test_keys_go_on_from_the_row_that_was_chosen(visitor):
+    page = visitor.open(SHARED_KEY)
+    row = figure(page).get_by_role("button", name=re.compile("^position 5,"))
+    row.focus()
+    page.keyboard.press("Enter")
+    expect(row).to_have_attribute("aria-pressed", "true")
+    expect(row).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(row).to_have_attribute("aria-pressed", "false")
+
+
+def test_keys_go_on_from_the_layers_that_were_unfolded(visitor):
+    page = visitor.open("")
+    cell = page.locator(".ks-cell[data-row]").last
+    before = cell.get_attribute("aria-expanded")
+    cell.focus()
+    page.keyboard.press("Enter")
+    expect(cell).not_to_have_attribute("aria-expanded", before or "")
+    expect(cell).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(cell).to_have_attribute("aria-expanded", before or "")
+
+
 def saved(page: Page, word: str) -> bytes:
     with page.expect_download() as download:
         figure(page).get_by_role("button", name=word, exact=True).click()

@@ -6,6 +6,8 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.run_engine import tokenizer_of
+
 
 def run_prompt(page: Page, prompt: str) -> None:
     box = page.locator(".st-key-prompt textarea")
@@ -41,6 +43,17 @@ def test_a_prompt_is_run_and_its_tensor_and_proof_are_shown(visitor, another, re
     expect(live(other).locator("canvas").first).to_be_visible(timeout=15_000)
     box = other.locator(".st-key-prompt textarea")
     expect(box).to_have_value("the cat and the dog and the", timeout=15_000)
+
+
+def test_the_box_counts_while_one_types(visitor):
+    page = visitor.open("?node=mla/k_shared&layer=3")
+    expect(live(page).locator("canvas").first).to_be_visible(timeout=15_000)
+    box = page.locator(".st-key-prompt textarea")
+    box.fill("")
+    prompt = "Where is the foxes’ kitchen?"
+    box.press_sequentially(prompt)
+    tokens = len(tokenizer_of("k3-mini").encode(prompt)) + 1
+    expect(page.locator(".kl-count")).to_have_text(f"{tokens} of 2,048 tokens")
 
 
 def test_layers_are_chosen_without_losing_the_run(visitor):

@@ -275,6 +275,20 @@ def test_the_rate_rises_in_a_line_and_falls_to_nothing():
     assert 0 < rates[-1] < 1e-3 * K3_MINI.peak
 
 
+def test_a_cosine_alone_falls_to_its_last_share():
+    alone = replace(K3_MINI, cosine=None, descent=0)
+    assert alone.rate(alone.steps - 1) == pytest.approx(alone.peak * alone.last, rel=0.01)
+
+
+@pytest.mark.parametrize("descent", [1, 300, 3000])
+def test_a_descent_changes_no_rate_before_it(descent):
+    alone, cut = SHORT, replace(SHORT, descent=descent)
+    for step in range(cut.steps):
+        left = cut.tokens - cut.tokens_before(step)
+        share = cut.rate(step) / alone.rate(step)
+        assert share == pytest.approx(min(1.0, left / descent)), step
+
+
 def test_stages_follow_each_other_and_end():
     first, second = SHORT.stages
     stages = [SHORT.stage_at(step) for step in range(SHORT.steps)]

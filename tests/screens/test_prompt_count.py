@@ -48,7 +48,9 @@ def test_the_browser_counts_as_the_tokenizer_does(source, text):
 
 
 def test_a_tokenizer_that_merges_is_counted_on_the_server():
-    layout = json.loads((tokenizer_of("k3-mini") or pytest.fail())._core.to_str())
+    tokenizer = tokenizer_of("k3-mini")
+    assert isinstance(tokenizer, JsonTokenizer)
+    layout = json.loads(tokenizer._core.to_str())
     layout["model"]["merges"] = [["a", "b"]]
     layout["model"]["vocab"]["ab"] = len(layout["model"]["vocab"])
     assert JsonTokenizer(layout, "<bos>", SPECIALS).whole_words is None

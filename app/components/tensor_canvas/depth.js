@@ -28,7 +28,7 @@ function depthView(view) {
       `${at(weights, read, source).toFixed(6)}   sum over ${spent.has.filter(Boolean).length} sources ${sum.toFixed(7)}`;
   };
   function redraw() {
-    strip.replaceChildren(tokenStrip(data.tokens, state.token, chooseToken), exports);
+    keepingFocus(root, () => strip.replaceChildren(tokenStrip(data.tokens, state.token, chooseToken), exports));
     picture.replaceChildren(depthPicture(root, data, state, (r, s) => at(weights, r, s), choose, say));
     steps.replaceChildren(...stepsPicture(root, data, state, (s) => at(scores, state.read, s), (s) => at(weights, state.read, s)));
     say(state.read, most - 1);

@@ -17,7 +17,7 @@ function heatView(view) {
 
   function redraw() {
     plan = layout(data, Math.max(280, root.clientWidth));
-    stage.replaceChildren(...canvases, ...bands, ...held, ...signs(data, plan), ...headings(data, plan), ...rowLabels(view, plan, chooseRow), ...scales(root, data, plan, bound));
+    keepingFocus(root, () => stage.replaceChildren(...canvases, ...bands, ...held, ...signs(data, plan), ...headings(data, plan), ...rowLabels(view, plan, chooseRow), ...scales(root, data, plan, bound)));
     stage.style.height = plan.height + "px";
     data.panels.forEach((panel, p) => paint(root, canvases[p], panel, values[p], { ...plan.boxes[p], divider: divider(data) }, bound(p)));
     const count = data.panels.reduce((sum, panel, p) => sum + beyond(panel, values[p], bound(p)), 0);

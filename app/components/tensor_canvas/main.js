@@ -48,9 +48,11 @@ function mount(parent) {
       view.render();
     },
     render() {
-      root.replaceChildren();
-      Object.assign(root.dataset, { node: view.data.node, layer: view.data.layer, run: view.data.run });
-      FIGURES[view.data.kind](view);
+      keepingFocus(root, () => {
+        root.replaceChildren();
+        Object.assign(root.dataset, { node: view.data.node, layer: view.data.layer, run: view.data.run });
+        FIGURES[view.data.kind](view);
+      });
     },
   };
   const stale = (event) => {

@@ -12,6 +12,16 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** Draws anew what may hold the focus, and gives it to the part in the same place, so that keys go on from there. @param {HTMLElement} root @param {() => void} drawing */
+function keepingFocus(root, drawing) {
+  const all = () => /** @type {HTMLElement[]} */ ([...root.querySelectorAll("button, summary, [tabindex]")]);
+  const active = () => /** @type {ShadowRoot} */ (root.getRootNode()).activeElement;
+  const held = /** @type {HTMLElement|null} */ (active()), place = held ? all().indexOf(held) : -1;
+  drawing();
+  const next = place < 0 ? undefined : all()[place];
+  if (next && next.tagName === held?.tagName && active() !== next) next.focus({ preventScroll: true });
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @param {string} tag @param {Object<string, any>} attributes @param {...(Node|string)} children */

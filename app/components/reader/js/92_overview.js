@@ -33,8 +33,10 @@ function architecture(root) {
     const cell = /** @type {HTMLElement|null} */ (target.closest("[data-row],[data-layer],[data-unfold],[data-overlay],[data-folds]"));
     if (!cell || (event instanceof KeyboardEvent && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
+    const asked = { ...cell.dataset }, isHeld = cell.contains(/** @type {ShadowRoot} */ (root.getRootNode()).activeElement);
     graphAct(cell.dataset);
     paint();
+    if (isHeld) sameCell(root, asked)?.focus();
   };
   root.addEventListener("click", act);
   const onKey = (/** @type {KeyboardEvent} */ event) => { if (/** @type {Element} */ (event.target).matches(".ks-cell")) act(event); };
@@ -43,6 +45,13 @@ function architecture(root) {
   watch.observe(/** @type {Element} */ (stack.parentElement));
   const draw = (/** @type {string} */ what) => { if (what !== "numbers" || GRAPH.overlay === "kept") paint(); };
   return { draw, stop: () => { watch.disconnect(); root.removeEventListener("click", act); root.removeEventListener("keydown", onKey); } };
+}
+
+/** The cell that was acted on, drawn anew, so that keys go on from there. @param {Element} root @param {DOMStringMap} asked */
+function sameCell(root, asked) {
+  const name = ["row", "layer", "unfold", "overlay", "folds"].find((key) => asked[key] !== undefined);
+  const cells = /** @type {HTMLElement[]} */ ([...root.querySelectorAll(`[data-${name}]`)]);
+  return cells.find((cell) => cell.dataset[name ?? ""] === asked[name ?? ""]);
 }
 
 function firstFullLayer() {
