@@ -1,5 +1,6 @@
 """What is selected: read from the address and clamped, with a sentence for each change."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ LOOKS: tuple[Look, ...] = ("tensors", "decay", "residual", "router")
 PHASES = ("prefill", "decode")
 LONGEST_PROMPT_IN_URL = 1_500
 LONGEST_NEW_TOKENS = 256
+HOTTEST = 2.0
+LARGEST_SEED = 2**31 - 1
 DEFAULT_PAIR: Pair = ("k2", "k3")
 EXAMPLE_NODE = "mla/kv_cache"
 READERS = ("view", "model", "node", "at", "layer", "phase", "from", "to", "kernel")
@@ -40,6 +43,7 @@ class Selection:
     phase: str = "decode"
     prompt: str | None = None
     new: int | None = None
+    temperature: float = 0.0
     seed: int = 0
     step: int | None = None
     token: int | None = None
@@ -102,6 +106,27 @@ class _Reader:
             )
         return clamped
 
+    def share(self, name: str, high: float) -> float:
+        """A number from 0 on, 0 by default."""
+        asked = self.parameters.get(name)
+        if asked is None:
+            return 0.0
+        value = _decimal(asked)
+        if value is None:
+            self.say(
+                name,
+                f"The address asks for {name} {_shown(asked)}, which is not a number; showing 0.",
+            )
+            return 0.0
+        clamped = min(max(value, 0.0), high)
+        if clamped != value:
+            self.say(
+                name,
+                f"The address asks for {name} {_shown(asked)}; it goes from 0 to {high:g}, so "
+                f"{clamped:g} is shown.",
+            )
+        return clamped
+
     def text(self, name: str, pattern: str, longest: int) -> str | None:
         asked = self.parameters.get(name)
         if asked is None or (len(asked) <= longest and re.fullmatch(pattern, asked)):
@@ -128,13 +153,16 @@ def _shown(asked: str) -> str:
 
 def _whole(asked: str) -> int | None:
     """A whole number as people write it in addresses: `4096`, `4,096`, `1e6`."""
+    value = _decimal(asked.replace(",", "").replace("_", ""))
+    return None if value is None else int(min(max(value, -1e15), 1e15))
+
+
+def _decimal(asked: str) -> float | None:
     try:
-        value = float(asked.replace(",", "").replace("_", ""))
+        value = float(asked)
     except ValueError:
         return None
-    if value != value:  # not a number
-        return None
-    return int(min(max(value, -1e15), 1e15))
+    return None if math.isnan(value) else value
 
 
 def selection(parameters: Mapping[str, str]) -> Selection:
@@ -155,7 +183,8 @@ def selection(parameters: Mapping[str, str]) -> Selection:
         phase=read.choice("phase", PHASES, "decode"),
         prompt=parameters.get("prompt"),
         new=read.number("new", 0, LONGEST_NEW_TOKENS, None),
-        seed=read.number("seed", 0, 2**31 - 1, 0),
+        temperature=read.share("temperature", HOTTEST),
+        seed=read.number("seed", 0, LARGEST_SEED, 0),
         step=read.number("step", 0, LONGEST_NEW_TOKENS, None),
         token=read.number("token", 0, 1_000_000, None),
         head=read.number("head", 0, 10_000, None),

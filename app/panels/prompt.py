@@ -1,7 +1,7 @@
 """The sidebar's half of a run: source, prompt and Run, layer and step."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -18,12 +18,23 @@ from app.run_reading import short_path
 from app.run_request import MOST_NEW_TOKENS
 from app.runs import RunStore
 from app.sources import sources
-from app.state import LONGEST_PROMPT_IN_URL, Selection
+from app.state import HOTTEST, LARGEST_SEED, LONGEST_PROMPT_IN_URL, Selection
 from model.limits import MAX_PROMPT
 
 Url = dict[str, str | int | None]
 LONGEST_TEXT = 20_000
 ASKED = "asked"
+SAMPLING = "At 0 the likeliest token is taken; above, tokens are drawn by the seed."
+
+
+class Asked(NamedTuple):
+    """What a run is made of, as the form has it."""
+
+    source: str
+    prompt: str | None
+    new: int | None
+    temperature: float
+    seed: int
 
 
 def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
@@ -35,14 +46,10 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     follow("source", selection.source)
     follow("prompt", selection.prompt if selection.prompt is not None else _text_of(shown))
     follow("new", selection.new if selection.new is not None else _new_of(shown))
-    with st.form("run-form", border=False):
-        source = st.selectbox("Running", tuple(sources()), key="source", format_func=_source_word)
-        prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
-        left, right = st.columns([3, 2], vertical_alignment="bottom")
-        with left:
-            new = int(st.number_input("New tokens", 0, MOST_NEW_TOKENS, key="new"))
-        with right:
-            pressed = st.form_submit_button("Run", key="run", type="primary")
+    follow("temperature", selection.temperature)
+    follow("seed", selection.seed)
+    form, pressed = _form()
+    source, prompt = form.source, form.prompt or ""
     tokenizer = tokenizer_of(source)
     if prompt_count(MAX_PROMPT, None if tokenizer is None else tokenizer.whole_words):
         store.warm(source)
@@ -56,21 +63,41 @@ def prompt_form(selection: Selection, store: RunStore) -> tuple[Selection, Url]:
     if not pressed:
         return selection, _unsaid(address, selection)
     st.session_state.pop(STOPPED, None)
-    st.session_state[ASKED] = (source, prompt, new)
-    note_sent(ASKED, (source, _in_address(prompt), new))
-    for key, value in (("source", source), ("prompt", prompt), ("new", new)):
+    st.session_state[ASKED] = form
+    note_sent(ASKED, form._replace(prompt=_in_address(prompt)))
+    for key, value in form._asdict().items():
         note_sent(key, value)
     asked = replace(
         selection,
+        **form._asdict(),
         view="node",
-        source=source,
-        prompt=prompt,
-        new=new,
         run=None,
         step=None,
         token=None,
     )
     return asked, _written(asked)
+
+
+def _form() -> tuple[Asked, bool]:
+    """What the reader has put in, and whether Run was pressed."""
+    with st.form("run-form", border=False):
+        source = st.selectbox("Running", tuple(sources()), key="source", format_func=_source_word)
+        prompt = st.text_area("Prompt", key="prompt", height=96, max_chars=LONGEST_TEXT)
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
+        with left:
+            new = st.number_input("New tokens", 0, MOST_NEW_TOKENS, key="new")
+        with right:
+            pressed = st.form_submit_button("Run", key="run", type="primary")
+        with st.expander("Sampling", expanded=st.session_state["temperature"] > 0):
+            left, right = st.columns(2)
+            with left:
+                temperature = st.number_input(
+                    "Temperature", 0.0, HOTTEST, step=0.1, format="%.1f", key="temperature"
+                )
+            with right:
+                seed = st.number_input("Seed", 0, LARGEST_SEED, key="seed")
+            st.caption(SAMPLING)
+    return Asked(source, prompt, int(new), float(temperature), int(seed)), pressed
 
 
 def _origin(run: Any | None) -> str:
@@ -92,11 +119,14 @@ def _with_asked(selection: Selection) -> Selection:
 
     A prompt too long for the address lives here alone.
     """
-    follow(ASKED, (selection.source, selection.prompt, selection.new))
-    source, prompt, new = st.session_state[ASKED]
-    if (source, prompt, new) == (selection.source, selection.prompt, selection.new):
-        return selection
-    return replace(selection, source=source, prompt=prompt, new=new, run=None)
+    said = _asked_by(selection)
+    follow(ASKED, said)
+    asked: Asked = st.session_state[ASKED]
+    return selection if asked == said else replace(selection, **asked._asdict(), run=None)
+
+
+def _asked_by(selection: Selection) -> Asked:
+    return Asked(*(getattr(selection, name) for name in Asked._fields))
 
 
 def place_pickers(selection: Selection, place: Place, store: RunStore) -> tuple[Selection, Url]:
@@ -182,10 +212,19 @@ def _unsaid(address: Selection, asked: Selection) -> Url:
     """What the address still lacks of a request: a rerun that came soon dropped its writing."""
     if asked is address:
         return {}
-    prompt = _in_address(asked.prompt or "")
-    if (address.source, address.prompt, address.new) == (asked.source, prompt, asked.new):
-        return {}
-    return {"source": asked.source, "prompt": prompt, "new": asked.new}
+    said = _asked_by(asked)._replace(prompt=_in_address(asked.prompt or ""))
+    return {} if _asked_by(address) == said else _request(said)
+
+
+def _request(said: Asked) -> Url:
+    """Greedy runs are the rule, and their seed is no matter: an address leaves both out."""
+    return {
+        "source": said.source,
+        "prompt": said.prompt,
+        "new": said.new,
+        "temperature": f"{said.temperature:g}" if said.temperature else None,
+        "seed": said.seed or None,
+    }
 
 
 def _written(asked: Selection) -> Url:
@@ -194,9 +233,7 @@ def _written(asked: Selection) -> Url:
         # the overview has no live tensor: a run leads to the page that the address means
         "view": None,
         "node": asked.node,
-        "source": asked.source,
-        "prompt": _in_address(asked.prompt or ""),
-        "new": asked.new,
+        **_request(_asked_by(asked)._replace(prompt=_in_address(asked.prompt or ""))),
         "run": None,
         "step": None,
         "token": None,

@@ -46,7 +46,13 @@ def request_of(selection: Selection) -> RunRequest | None:
     if prompt is None:
         return None
     new = NEW_TOKENS if selection.new is None else selection.new
-    return RunRequest(source=selection.source, prompt=prompt, new_tokens=new, seed=selection.seed)
+    return RunRequest(
+        source=selection.source,
+        prompt=prompt,
+        new_tokens=new,
+        temperature=selection.temperature,
+        seed=selection.seed,
+    )
 
 
 def runs_the_example(source: str) -> bool:

@@ -45,6 +45,16 @@ def test_a_newcomer_walks_from_the_overview_to_the_shared_key(visitor):
     assert visitor.errors == []
 
 
+def test_who_comes_by_a_link_sees_the_prompt_and_who_goes_on_sees_the_line_in_the_outline(visitor):
+    page = visitor.open(KV_CACHE)
+    here = page.locator("[data-handle=outline] a[aria-current=page]")
+    expect(here).to_have_count(1)
+    expect(page.locator(".st-key-run button")).to_be_in_viewport()
+    page.locator("nav[aria-label=Neighbours] a").last.click()
+    expect(page.locator("h1")).not_to_have_text("KV cache")
+    expect(here).to_be_in_viewport()
+
+
 def test_back_and_forward_walk_the_nodes(visitor):
     page = visitor.open(KV_CACHE)
     seen = [title(page)]

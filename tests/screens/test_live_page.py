@@ -28,8 +28,10 @@ def written(page) -> str:
     return "\n".join(element.proto.body for element in page.get("html"))
 
 
-def press_run(page, prompt, new=1):
+def press_run(page, prompt, new=1, **drawn):
     page.sidebar.text_area(key="prompt").set_value(prompt)
+    for key, value in drawn.items():
+        page.sidebar.number_input(key=key).set_value(value)
     page.sidebar.number_input(key="new").set_value(new)
     page.sidebar.button[0].set_value(True).run()
     assert not page.exception, page.exception
@@ -70,6 +72,28 @@ def test_a_run_of_another_model_than_the_one_asked_for_is_not_shown():
     assert not made.exception
     text = written(open_page(run=run.run_id, node="kda/state", layer=6))
     assert f"Run {run.run_id[:6]} is of tiny-k2, and k3-mini was asked for" in text
+
+
+def test_tokens_are_drawn_at_a_temperature_by_a_seed_and_the_address_says_both():
+    page = open_page(node="mla/k_shared")
+    text = press_run(page, "drawn", new=3, temperature=0.7, seed=5)
+    assert "3 tokens, drawn at 0.7 by seed 5" in text
+    written_to = page.session_state["test-url"]
+    assert (written_to["temperature"], written_to["seed"]) == ("0.7", 5)
+    asked = RunRequest(prompt="drawn", new_tokens=3, temperature=0.7, seed=5)
+    assert shared_store().known(asked) is not None
+
+
+def test_a_greedy_run_leaves_temperature_and_seed_out_of_the_address():
+    page = open_page(node="mla/k_shared")
+    assert "drawn at" not in press_run(page, "greedy", new=2)
+    assert page.session_state["test-url"]["temperature"] is None
+    assert page.session_state["test-url"]["seed"] is None
+
+
+def test_an_address_with_a_temperature_draws():
+    page = open_page(node="mla/k_shared", prompt="drawn again", new=2, temperature=0.9, seed=3)
+    assert "drawn at 0.9 by seed 3" in written(open_page(**dict(page.query_params.items())))
 
 
 def test_an_empty_prompt_runs_nothing_and_shows_nothing_old():
@@ -213,7 +237,8 @@ def test_sizes_that_fit_the_run_are_one_click_away():
 def test_what_was_asked_is_written_until_the_address_says_it():
     page = open_page(node="mla/k_shared")
     press_run(page, "asked once")
-    wanted = {"source": "k3-mini", "prompt": "asked once", "new": 1}
+    drawn = {"temperature": None, "seed": None}
+    wanted = {"source": "k3-mini", "prompt": "asked once", "new": 1, **drawn}
     assert wanted.items() <= page.session_state["test-url"].items()
     # a rerun before the browser had it: the page still shows that run, and writes it again
     page.run()

@@ -26,13 +26,22 @@ def test_a_step_out_of_range_is_clamped_and_said(asked, shown):
 
 
 @pytest.mark.parametrize("asked", ["nan", "%00", "\x00", "<script>", "", "٣x", "1e", "9" * 5000])
-@pytest.mark.parametrize("name", ["step", "token", "head", "seed", "new"])
+@pytest.mark.parametrize("name", ["step", "token", "head", "seed", "new", "temperature"])
 def test_a_number_that_is_none_falls_back_and_is_said(name, asked):
     chosen = selection({name: asked})
     assert len(chosen.notices) == 1
     assert name in chosen.notices[0]
     assert "\x00" not in chosen.notices[0]
     assert len(chosen.notices[0]) < 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("0.7", 0.7), ("-1", 0.0), ("9", 2.0), ("inf", 2.0), ("1e-1", 0.1)]
+)
+def test_a_temperature_is_a_decimal_and_held_in_its_range(asked, shown):
+    chosen = selection({"temperature": asked})
+    assert chosen.temperature == shown
+    assert bool(chosen.notices) == (float(asked) != shown)
 
 
 @pytest.mark.parametrize("asked", ["%00", "a b", "<script>alert(1)</script>", "x" * 500, "a\nb"])

@@ -107,8 +107,14 @@ function drawTreeOf(root, what) {
     const here = KS.state.view === "node" && node === KS.state.node && (at || "") === place && !current;
     if (here) { link.setAttribute("aria-current", "page"); current = link; } else link.removeAttribute("aria-current");
   }
+  const here = `${KS.state.node}@${place}`;
+  walk.begun ||= here;
+  walk.isOn ||= here !== walk.begun;
   openPathTo(root, current);
 }
+
+/** Where the reader came in, and whether they have gone on: on arrival the prompt above stays in sight. */
+const walk = { begun: "", isOn: false };
 
 /** Unfold what holds the node on screen; other groups stay as the reader left them.
  * @param {HTMLElement} root @param {Element|null} current */
@@ -123,7 +129,7 @@ function openPathTo(root, current) {
     if (list) list.hidden = !open;
   }
   const box = current?.closest('[data-testid="stSidebarContent"]');
-  if (!box || !current) return;
+  if (!box || !current || !walk.isOn) return;
   const line = current.getBoundingClientRect();
   const frame = box.getBoundingClientRect();
   if (line.top < frame.top + 40 || line.bottom > frame.bottom) box.scrollTop += line.top - frame.top - frame.height / 3;
