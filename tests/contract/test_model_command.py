@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,14 @@ def test_check_prints_the_worst_error_of_every_equation(capsys):
         row["name"] for row in identities
     }
     _, out = said(capsys, "check", "tiny-k3")
+    assert "0 of them broken" in out.out
+
+
+def test_a_prompt_of_64_tokens_is_checked(capsys, measured):
+    begun = time.monotonic()
+    code, out = said(capsys, "check", "tiny-k3", "--prompt", "x" * 63)
+    measured(f"model check, 64 tokens, loading included: {time.monotonic() - begun:.1f} s")
+    assert code == 0
     assert "0 of them broken" in out.out
 
 

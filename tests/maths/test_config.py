@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 
 import pytest
 import torch
@@ -28,8 +29,10 @@ def active(lm):
 
 
 @pytest.mark.parametrize("name", TOTALS)
-def test_a_released_model_has_its_published_number_of_parameters(name):
+def test_a_released_model_has_its_published_number_of_parameters(name, measured):
+    begun = time.monotonic()
     lm = build(name, device="meta")
+    measured(f"{name} built on meta in {time.monotonic() - begun:.2f} s")
     assert count(lm) == TOTALS[name]
     assert {p.device.type for p in lm.parameters()} == {"meta"}
 
