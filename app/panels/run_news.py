@@ -94,7 +94,7 @@ def overlays(spot: Spot, run: Any) -> dict[str, Any]:
     return {
         "norm": {
             "label": "size of the running sum",
-            "words": f"after each layer of {run.source}, last token: {ends}",
+            "words": f"after each layer of {run.source}, run {run.run_id[:6]}, last token: {ends}",
             "values": [round(norm, 4) for norm in norms],
         }
     }

@@ -6,6 +6,7 @@ from annotations.node import Node
 from app.components.bridge import bridge
 from app.panels.example import example_panel
 from app.panels.live_data import spot_of
+from app.panels.run_choice import request_of
 from app.panels.run_news import run_news
 from app.place import Place
 from app.runs import RunStore
@@ -15,9 +16,10 @@ from app.state import Selection
 def overview_live(
     selection: Selection, place: Place, nodes: Mapping[str, Node], store: RunStore
 ) -> None:
-    """Draw the stored run, and tell the reading half of it."""
+    """Draw the stored run; the reading half is told of the reader's own, where there is one."""
     example_panel(store)
-    run = store.example()
+    asked = request_of(selection)
+    run = (asked and store.known(asked)) or store.example()
     if run is None:
         bridge(run=None, key="bridge-run")
         return

@@ -56,6 +56,18 @@ def test_the_box_counts_while_one_types(visitor):
     expect(page.locator(".kl-count")).to_have_text(f"{tokens} of 2,048 tokens")
 
 
+def test_the_graph_of_the_overview_shows_the_run_of_the_address(visitor):
+    page = visitor.open("?node=mla/k_shared&layer=3")
+    expect(live(page).locator("canvas").first).to_be_visible(timeout=15_000)
+    run_prompt(page, "a run for the graph")
+    page.wait_for_url(re.compile("run=[0-9a-f]{6,}"), timeout=30_000)
+    run = re.search("run=([0-9a-f]{6})", page.url)
+    assert run
+    page.get_by_role("link", name="Overview", exact=True).click()
+    page.locator("[data-overlay=norm]").click(timeout=15_000)
+    expect(page.locator("[data-part=overlay-words]")).to_contain_text(f"run {run[1]}, last token")
+
+
 def test_layers_are_chosen_without_losing_the_run(visitor):
     page = visitor.open("?node=mla/kv_cache&layer=7")
     expect(live(page)).to_contain_text("layers.7.self_attn.k_cached", timeout=15_000)
