@@ -26,6 +26,12 @@ class Recipe:
     stages: tuple[Stage, ...]
     peak: float = 1.5e-3
     """Learning rate after the warm-up."""
+    last: float = 0.02
+    """Share of the peak that is left at the end of the cosine."""
+    cosine: int | None = None
+    """Tokens at which the cosine would end; by default the recipe ends there too."""
+    descent: int = 0
+    """Tokens at the end over which the rate goes down to nothing besides, in a line."""
     warm_up: int = 100
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
@@ -60,12 +66,16 @@ class Recipe:
         return seen
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step: up in a line, then down to nothing in a cosine over tokens."""
+        """Learning rate of a step: up in a line, then down in a cosine over tokens, then out."""
         if step < self.warm_up:
             return self.peak * (step + 1) / self.warm_up
         begun = self.tokens_before(self.warm_up)
-        through = (self.tokens_before(step) - begun) / max(1, self.tokens - begun)
-        return self.peak * (1 + math.cos(math.pi * through)) / 2
+        end = self.tokens if self.cosine is None else self.cosine
+        seen = self.tokens_before(step)
+        through = (seen - begun) / max(1, end - begun)
+        down = (1 + math.cos(math.pi * through)) / 2
+        rate = self.peak * (self.last + (1 - self.last) * down)
+        return rate * min(1.0, (self.tokens - seen) / self.descent) if self.descent else rate
 
 
 SMALL_TASKS = {
@@ -74,7 +84,6 @@ SMALL_TASKS = {
     "spelling": 1,
     "adding": 3,
     "remainder": 4,
-    "taking": 3,
     "counting": 8,
     "days": 3,
     "sequences": 2,
@@ -91,21 +100,23 @@ K3_MINI = Recipe(
             batch=1536,
             pos=128,
             pages={name: share * 0.4 for name, share in SMALL_TASKS.items()}
-            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 20, "world": 22, "prose": 5},
+            | {"copying": 5, "repeating": 20, "listed": 12, "facts": 18, "world": 16, "handing": 12}
+            | {"prose": 5},
         ),
         Stage(
-            tokens=3_600_000,
+            tokens=1_936_000,
             batch=1536,
             pos=256,
             pages=SMALL_TASKS
-            | {"repeating": 3, "listed": 8, "facts": 19, "between": 5, "world": 26, "prose": 6},
+            | {"repeating": 3, "listed": 8, "facts": 17, "between": 5, "world": 18, "handing": 16}
+            | {"prose": 6},
         ),
         Stage(
-            tokens=5_600_000,
+            tokens=6_900_000,
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"counting": 13, "brackets": 11, "listed": 5, "facts": 13, "between": 10}
+            | {"taking": 4, "counting": 13, "brackets": 11, "listed": 5, "facts": 13, "between": 10}
             | {"world": 15, "handing": 34, "prose": 6},
         ),
         Stage(
@@ -113,9 +124,11 @@ K3_MINI = Recipe(
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"counting": 10, "listed": 7, "facts": 18, "between": 12}
-            | {"world": 18, "handing": 12, "prose": 8},
+            | {"taking": 2, "counting": 18, "brackets": 16, "listed": 5, "facts": 14, "between": 10}
+            | {"world": 14, "handing": 12, "prose": 7},
         ),
-    )
+    ),
+    cosine=13_004_288,
+    descent=2_400_000,
 )
-"""Short pages teach looking back, long ones how far and among how many; then all in measure."""
+"""Short pages teach looking back, long ones how far and among how many; then what is still wrong."""

@@ -66,7 +66,7 @@ def remainder(rng: random.Random, split: Split, room: int) -> Page:
     page.noise(f" {s} mod {m}")
     page.text("?")
     steps = "".join(f" {left} - {m} = {left - m}," for left in range(s, m - 1, -m))
-    page.answer(f"{steps} {s % m} < {m}, so {s} mod {m} = {s % m}.", "mod")
+    page.answer(f"{steps} so {s} mod {m} = {s % m}.", "mod")
     return page
 
 
@@ -77,9 +77,9 @@ def taking(rng: random.Random, split: Split, room: int) -> Page:
         m = rng.randint(2, 9)
         s = rng.randint(0, 2 * m if rng.random() < OFTEN_SMALL else 99)
         page.text(" What is" if n else "What is")
-        page.noise(f" {s} minus {m}")
+        page.noise(f" {s} - {m}")
         page.text("?")
-        told = f" {s} < {m}." if s < m else f" {s} - {m} = {s - m}."
+        told = f" so {s} is under {m}." if s < m else f" {s} - {m} = {s - m}."
         page.answer(told, "take" if split == "train" else "")
     return page
 
