@@ -124,11 +124,11 @@ K3_MINI = Recipe(
             batch=2048,
             pos=640,
             pages=SMALL_TASKS
-            | {"taking": 2, "counting": 18, "brackets": 16, "listed": 5, "facts": 14, "between": 10}
-            | {"world": 14, "handing": 12, "prose": 7},
+            | {"taking": 2, "counting": 16, "brackets": 14, "listed": 5, "facts": 13, "between": 9}
+            | {"world": 12, "handing": 11, "prose": 26},
         ),
     ),
     cosine=13_004_288,
     descent=2_400_000,
 )
-"""Short pages teach looking back, long ones how far and among how many; then what is still wrong."""
+"""Short pages teach looking back, long ones how far and among how many; then what was left."""

@@ -29,7 +29,7 @@ SEEDS = (101, 202, 303)
 TOKENS = 300_000
 FOUND, CARD = "evaluation.json", "README.md"
 OPENINGS = (
-    "One snowy morning, Mira the baker",
+    "One frosty morning, Mira the baker",
     "In the town of Lund there lived",
     "It was a windy day in Marn, and Otto",
     "Long ago a quiet",

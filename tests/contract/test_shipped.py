@@ -14,6 +14,7 @@ from model.shipped import FOLDER
 from model.tokenizer import byte_tokenizer
 from model.training.card import card
 from model.training.evaluation import loops, report
+from model.training.release import OPENINGS
 from model.training.ship import WEIGHTS, write_checkpoint
 
 
@@ -67,6 +68,15 @@ def test_the_card_tells_what_was_measured():
     assert (FOLDER / "k3-mini" / "README.md").read_text(encoding="utf-8") == card(found)
     assert len(found["evaluation"]) == 3
     assert found["parameters"] == sum(p.numel() for p in load("k3-mini").parameters())
+
+def test_samples_begin_with_words_of_its_world():
+    """An unknown word is bytes to it, and a story that begins with them is lost from the start."""
+    words = load("k3-mini").tokenizer
+    assert words is not None
+    for opening in OPENINGS:
+        pieces = [words.describe(i).text for i in words.encode(opening)]
+        assert [piece for piece in pieces if len(piece) == 1 and piece.isalpha()] == [], opening
+
 
 
 def test_no_expert_is_dead_and_no_sample_goes_round():

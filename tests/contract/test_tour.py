@@ -8,7 +8,7 @@ from annotations.tour import TOUR, stops
 from app.state import selection
 from model.load import load
 from model.trace import run
-from model.training.words import NUMBERS
+from model.training.words import NUMBERS, OBJECTS, PLACES
 
 STOPS = {stop.key: stop for stop in stops()}
 
@@ -64,7 +64,7 @@ def reads_what_was_written(seen):
     others += [i for i in range(first) if seen.words[i].isdigit()]
     assert len(others) == 5
     assert likeness(read, values[first + 1]) > 0.9
-    assert max(likeness(read, values[i]) for i in others) < 0.25
+    assert max(likeness(read, values[i]) for i in others) < 0.1
 
 
 def likeness(a, b):
@@ -76,9 +76,11 @@ def forgets_at_full_stops(seen):
     prompt = range(1, seen.trace.prompt_length)
     stops_ = [kept[i] for i in prompt if seen.words[i] == "."]
     words = [kept[i] for i in prompt if seen.words[i].isalpha()]
-    assert len(stops_) == 4
-    assert max(abs(x - 0.6) for x in stops_) < 0.02
-    assert min(words) > 0.75
+    names = [kept[i] for i in prompt if seen.words[i] in ("Mira", "Tom")]
+    assert (len(stops_), len(names)) == (4, 5)
+    assert max(abs(x - 0.5) for x in stops_) < 0.02
+    assert min(words) > max(stops_) + 0.1
+    assert min(names) > 0.88
 
 
 def rests_on_one_word(seen):
@@ -90,13 +92,14 @@ def rests_on_one_word(seen):
         assert seen.trace.array(name, step)[0, seen.stop.head, -1, asked] > 0.99
 
 
-def prefers_numbers(seen):
+def prefers_places_and_things(seen):
     chosen = seen.whole(f"layers.{seen.stop.layer}.block_sparse_moe.gate.chosen")
-    numbers = [i for i in range(1, len(chosen)) if seen.words[i].isdigit()]
-    others = [i for i in range(1, len(chosen)) if not seen.words[i].isdigit()]
-    assert (len(numbers), len(others) > 20) == (6, True)
-    assert (chosen[numbers] == 7).any(-1).all()
-    assert (chosen[others] == 7).any(-1).mean() < 0.1
+    told = [i for i in range(1, len(chosen)) if seen.words[i] in (*PLACES, *OBJECTS)]
+    others = [i for i in range(1, len(chosen)) if i not in told]
+    assert [seen.words[i] for i in told] == ["kitchen", "barn", "key", "garden", "garden"]
+    assert (chosen[told] == 5).any(-1).all()
+    assert len(others) > 20
+    assert (chosen[others] == 5).any(-1).mean() < 0.2
 
 
 def reads_the_embedding(seen):
@@ -115,12 +118,12 @@ def adds_with_certainty(seen):
 
 def ends_at_ninety_nine(seen):
     said = "".join(token.text for token in seen.trace.tokens if not token.special)
-    assert said.endswith("and 5 + 4 + 1 = 9, so 55 + 45 = 90.")
+    assert said.endswith("and 7 + 5 + 1 = 9, so 72 + 58 = 90.")
     chances = dict(zip(seen.answer, seen.chance_of_what_came(), strict=True))
     of_nine = seen.words.index("9") - 1
     assert of_nine == seen.answer[0] + seen.stop.step
-    assert chances[of_nine] > 0.8
-    assert chances[seen.words.index("90") - 1] > 0.8
+    assert chances[of_nine] > 0.9
+    assert chances[seen.words.index("90") - 1] > 0.9
     assert "100" not in NUMBERS
 
 
@@ -129,7 +132,7 @@ CLAIMS = {
     "memory": reads_what_was_written,
     "forgetting": forgets_at_full_stops,
     "anchor": rests_on_one_word,
-    "expert": prefers_numbers,
+    "expert": prefers_places_and_things,
     "embedding": reads_the_embedding,
     "sum": adds_with_certainty,
     "mistake": ends_at_ninety_nine,
