@@ -69,6 +69,7 @@ def test_the_card_tells_what_was_measured():
     assert len(found["evaluation"]) == 3
     assert found["parameters"] == sum(p.numel() for p in load("k3-mini").parameters())
 
+
 def test_samples_begin_with_words_of_its_world():
     """An unknown word is bytes to it, and a story that begins with them is lost from the start."""
     words = load("k3-mini").tokenizer
@@ -76,7 +77,6 @@ def test_samples_begin_with_words_of_its_world():
     for opening in OPENINGS:
         pieces = [words.describe(i).text for i in words.encode(opening)]
         assert [piece for piece in pieces if len(piece) == 1 and piece.isalpha()] == [], opening
-
 
 
 def test_no_expert_is_dead_and_no_sample_goes_round():
