@@ -47,7 +47,8 @@ def test_a_newcomer_walks_from_the_overview_to_the_shared_key(visitor):
 
 def test_who_comes_by_a_link_sees_the_prompt_and_who_goes_on_sees_the_line_in_the_outline(visitor):
     page = visitor.open(KV_CACHE)
-    here = page.locator("[data-handle=outline] a[aria-current=page]")
+    # the first page of a server may leave a mount behind that nobody sees
+    here = page.locator("[data-handle=outline] a[aria-current=page]").locator("visible=true")
     expect(here).to_have_count(1)
     expect(page.locator(".st-key-run button")).to_be_in_viewport()
     page.locator("nav[aria-label=Neighbours] a").last.click()

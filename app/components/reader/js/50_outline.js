@@ -107,7 +107,7 @@ function drawTreeOf(root, what) {
     const here = KS.state.view === "node" && node === KS.state.node && (at || "") === place && !current;
     if (here) { link.setAttribute("aria-current", "page"); current = link; } else link.removeAttribute("aria-current");
   }
-  const here = `${KS.state.node}@${place}`;
+  const here = `${KS.state.view} ${KS.state.node}`;
   walk.begun ||= here;
   walk.isOn ||= here !== walk.begun;
   openPathTo(root, current);
