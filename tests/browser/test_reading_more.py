@@ -118,7 +118,7 @@ def test_the_page_never_scrolls_sideways_on_a_phone(app, chromium):
     assert wide == []
 
 
-def test_the_menu_of_a_phone_opens_outline_and_prompt_and_a_link_closes_it(app, chromium):
+def test_the_menu_of_a_phone_opens_outline_and_prompt(app, chromium):
     context = chromium.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
     page.goto(f"{app.url}/?node=mla/kv_cache")
@@ -129,11 +129,6 @@ def test_the_menu_of_a_phone_opens_outline_and_prompt_and_a_link_closes_it(app, 
     expect(run).to_be_in_viewport(timeout=10_000)
     page.get_by_role("link", name=re.compile("^Scores")).first.click()
     expect(page.locator("h1")).to_have_text("Scores", timeout=10_000)
-    expect(run).not_to_be_in_viewport(timeout=10_000)
-    page.locator("[data-part=menu]").click()
-    page.locator(".st-key-prompt textarea").fill("asked on a phone")
-    run.click()
-    page.wait_for_url(re.compile("run=[0-9a-f]{6,}"), timeout=60_000)
     context.close()
 
 
