@@ -10,7 +10,7 @@ from annotations.kernel import Kernel
 from app.panels.html import draw
 from app.panels.live_data import spot_of
 from app.panels.reader_id import reader_id
-from app.panels.waiting import Wish, granted, say_absent
+from app.panels.waiting import STOPPED, Wish, granted, say_absent
 from app.place import Place
 from app.run_kernel import MOST_POSITIONS, Asked, Outcome, ask, bench, refusal
 from app.run_reading import source_words
@@ -72,7 +72,11 @@ def _waited(
     what: str, ask_for: Callable[[], Ticket[Any]], store: RunStore, slot: DeltaGenerator, key: str
 ) -> Any | None:
     wish = Wish(what=what, key=f"{what} {key}", title="Not run", again="Run the kernel")
-    return granted(wish, ask_for, store, slot, in_fragment=True)
+    made = granted(wish, ask_for, store, slot, in_fragment=True)
+    if made is None and st.session_state.get(STOPPED) != wish.key:
+        # what failed is not begun again by the next rerun
+        st.session_state.pop(ASKED, None)
+    return made
 
 
 def _show(outcome: Outcome, dtype: str) -> None:

@@ -92,12 +92,12 @@ def _form() -> tuple[Asked, bool]:
             left, right = st.columns(2)
             with left:
                 temperature = st.number_input(
-                    "Temperature", 0.0, HOTTEST, step=0.1, format="%.1f", key="temperature"
+                    "Temperature", 0.0, HOTTEST, step=0.1, format="%.2f", key="temperature"
                 )
             with right:
                 seed = st.number_input("Seed", 0, LARGEST_SEED, key="seed")
             st.caption(SAMPLING)
-    return Asked(source, prompt, int(new), float(temperature), int(seed)), pressed
+    return Asked(source, prompt, int(new), round(float(temperature), 4), int(seed)), pressed
 
 
 def _origin(run: Any | None) -> str:
@@ -217,7 +217,7 @@ def _unsaid(address: Selection, asked: Selection) -> Url:
 
 
 def _request(said: Asked) -> Url:
-    """Greedy runs are the rule, and their seed is no matter: an address leaves both out."""
+    """As an address has it, where temperature 0 and seed 0 are left out."""
     return {
         "source": said.source,
         "prompt": said.prompt,

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.panels.html import draw
 from app.panels.live_data import Spot
-from app.panels.waiting import Wish
+from app.panels.waiting import Wish, ask_again
 from app.run_checks import Asked, CheckRow
 from app.run_taps import LiveTap
 from model.cost import kept
@@ -58,7 +58,7 @@ def proof_wish(run: Any, asked: Asked) -> Wish:
 def offer_replay(run: Any) -> bool:
     """The head of the proof of a long run; True once the reader asks for it."""
     draw("section.html", title="Proof", register="not replayed", run=run.run_id, lead=TAKES_LONG)
-    return st.button(REPLAY, key="replay", type="tertiary")
+    return st.button(REPLAY, key="replay", type="tertiary", on_click=ask_again)
 
 
 def proof_panel(rows: Sequence[CheckRow], spot: Spot, run: Any) -> None:
